@@ -1,0 +1,132 @@
+# shufflefs. `make help` lists what can be made. Quiet; V=1 shows the commands.
+
+PREFIX      ?= /usr/local
+BINDIR      ?= $(PREFIX)/bin
+MANDIR      ?= $(PREFIX)/share/man
+DOCDIR      ?= $(PREFIX)/share/doc/shufflefs
+SYSCONFDIR  ?= $(PREFIX)/etc
+UNITDIR     ?= $(PREFIX)/lib/systemd/system
+BASHCOMPDIR ?= $(PREFIX)/share/bash-completion/completions
+
+BUILD   ?= build
+CC      ?= cc
+OPT     ?= -O2 -g
+WERROR  ?=
+PACKAGES := fuse3 libarchive inih libxxhash jansson
+
+CFLAGS_ALL = -std=gnu17 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Wall -Wextra $(WERROR) $(OPT) -pthread -fno-strict-aliasing \
+             $(shell pkg-config --cflags $(PACKAGES)) $(CFLAGS)
+LIBS_CORE  = $(shell pkg-config --libs libarchive inih libxxhash)
+LIBS_JSON  = $(shell pkg-config --libs jansson)
+LIBS_TEST  = $(shell pkg-config --libs nettle)
+LIBS_FUSE  = $(shell pkg-config --libs fuse3)
+
+CORE  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard core/*.c))
+FS    := $(patsubst %.c,$(BUILD)/%.o,$(wildcard fs/*.c))
+FS_LIB := $(filter-out $(BUILD)/fs/main.o,$(FS))
+TOOLS := $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
+UNITS := $(wildcard tests/unit/test_*.c) tests/unit/shard.c
+SOURCES := $(wildcard core/*.[ch] fs/*.[ch] tools/*.[ch] tests/unit/*.[ch] bench/*.[ch])
+
+ifneq ($(V),1)
+  Q := @
+  say = @printf '  %-7s %s\n' $(1) $(2)
+endif
+
+.PHONY: all help deps demo test unit mount-test san check lint format bench install uninstall clean
+all: $(BUILD)/shufflefs $(TOOLS)
+
+help:
+	@echo 'make            build everything into $(BUILD)/'
+	@echo 'make demo       install what is missing, build, mount a small real data set, read it, unmount'
+	@echo 'make test       install what is missing, build, run all tests (unit and mount; plain, ASan+UBSan, TSan)'
+	@echo 'make check      the plain unit and mount tests alone'
+	@echo 'make san        the sanitizer builds'"'"' tests alone'
+	@echo 'make lint       warnings as errors, clang-format, clang-tidy, cppcheck'
+	@echo 'make bench      side by side with ext4, squashfuse_ll and ratarmount (PHOTOS=DIR, BENCH_ARGS=...)'
+	@echo 'make install    to $$(DESTDIR)$(PREFIX)'
+
+$(BUILD)/%.o: %.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+
+$(BUILD)/shufflefs: $(FS) $(CORE)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON)
+
+$(BUILD)/shufflefs-%: $(BUILD)/tools/shufflefs-%.o $(CORE)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_CORE) $(LIBS_JSON)
+
+# The unit tests twice: under Criterion, and in the plain runner that sanitizers and valgrind can see into.
+UNIT_FS := $(FS_LIB)
+$(BUILD)/unit-criterion: $(patsubst %.c,$(BUILD)/%.o,$(UNITS)) $(CORE) $(UNIT_FS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON) $(LIBS_TEST) $(shell pkg-config --libs criterion)
+
+$(BUILD)/plain/%.o: %.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS_ALL) -DPLAIN_RUNNER -MMD -MP -c -o $@ $<
+
+$(BUILD)/unit-plain: $(patsubst %.c,$(BUILD)/plain/%.o,$(UNITS) tests/unit/runner.c) $(CORE) $(UNIT_FS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON) $(LIBS_TEST)
+
+ASAN := BUILD=build/asan OPT='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all'
+TSAN := BUILD=build/tsan OPT='-O1 -g -fno-omit-frame-pointer -fsanitize=thread'
+
+deps:
+	@scripts/install-deps build test
+
+demo:
+	@scripts/install-deps build demo
+	$(Q)$(MAKE) --no-print-directory all
+	@scripts/demo $(BUILD)
+
+check: all $(BUILD)/unit-criterion $(BUILD)/unit-plain
+	@tests/run --build $(BUILD)
+
+san:
+	$(Q)$(MAKE) --no-print-directory $(ASAN) all build/asan/unit-plain
+	$(Q)$(MAKE) --no-print-directory $(TSAN) all build/tsan/unit-plain
+	@tests/run --asan build/asan --tsan build/tsan
+
+test:
+	@scripts/install-deps build test
+	$(Q)$(MAKE) --no-print-directory all $(BUILD)/unit-criterion $(BUILD)/unit-plain
+	$(Q)$(MAKE) --no-print-directory $(ASAN) all build/asan/unit-plain
+	$(Q)$(MAKE) --no-print-directory $(TSAN) all build/tsan/unit-plain
+	@tests/run --build $(BUILD) --asan build/asan --tsan build/tsan
+
+lint:
+	@scripts/install-deps build lint
+	$(Q)$(MAKE) --no-print-directory BUILD=build/lint WERROR=-Werror all
+	@scripts/lint $(SOURCES)
+
+format:
+	clang-format -i $(SOURCES)
+
+bench: all
+	@bench/run --binary-dir $(BUILD) $(if $(PHOTOS),--photos $(PHOTOS)) $(BENCH_ARGS)
+
+install: all
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(DOCDIR) $(DESTDIR)$(UNITDIR) $(DESTDIR)$(BASHCOMPDIR)
+	install -m 755 $(BUILD)/shufflefs $(TOOLS) $(DESTDIR)$(BINDIR)
+	install -m 644 man/*.1 $(DESTDIR)$(MANDIR)/man1
+	install -m 644 README.md LICENSE etc/shufflefs.conf $(DESTDIR)$(DOCDIR)
+	install -m 644 etc/shufflefs@.service $(DESTDIR)$(UNITDIR)
+	install -m 644 etc/shufflefs.bash-completion $(DESTDIR)$(BASHCOMPDIR)/shufflefs
+
+uninstall:
+	rm -f $(DESTDIR)$(BINDIR)/shufflefs $(patsubst $(BUILD)/%,$(DESTDIR)$(BINDIR)/%,$(TOOLS))
+	rm -f $(patsubst man/%,$(DESTDIR)$(MANDIR)/man1/%,$(wildcard man/*.1))
+	rm -f $(DESTDIR)$(UNITDIR)/shufflefs@.service $(DESTDIR)$(BASHCOMPDIR)/shufflefs
+	rm -rf $(DESTDIR)$(DOCDIR)
+
+clean:
+	rm -rf build
+
+-include $(shell find $(BUILD) -name '*.d' -not -path '$(BUILD)/asan/*' -not -path '$(BUILD)/tsan/*' -not -path '$(BUILD)/lint/*' 2>/dev/null)
+.SECONDARY:

@@ -1,0 +1,603 @@
+/* Options and the ini file (see config.h): one table of keys, each with what sets it. It owns the
+ * strings of struct config; it knows no FUSE, and checks no more than one value by itself. */
+#include "config.h"
+
+#include "mount_words.h"
+#include "report.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <grp.h>
+#include <ini.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define SECTION   "shufflefs"
+#define SEED_MAX  (((uint64_t)1 << 63) - 1)
+#define PRIME_MAX ((uint64_t)1 << 32)
+
+struct setting;
+
+struct key {
+    const char *name;
+    const char *sets; /* the key of the same thing: what an ini file may set once */
+    int (*set)(struct config *config, const struct setting *setting);
+    size_t field;         /* of struct config, for set_number (uint64_t) and set_switch (bool) */
+    uint64_t least, most; /* for set_number */
+};
+
+/* One key=value, and where it stands. */
+struct setting {
+    const char *name;
+    const char *value; /* NULL: a bare word */
+    const char *origin;
+    const char *base;
+    const struct key *key; /* NULL: not one of ours */
+};
+
+static void free_text(char **text)
+{
+    free(*text);
+}
+#define OWNED_TEXT __attribute__((cleanup(free_text))) char *
+
+__attribute__((format(printf, 2, 3))) static int refuse(const struct setting *setting,
+                                                        const char *format, ...)
+{
+    OWNED_TEXT text = NULL;
+    va_list arguments;
+
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0)
+        text = NULL;
+    va_end(arguments);
+    report_error("%s: %s%s%s: %s", setting->origin, setting->name,
+                 setting->value != NULL ? "=" : "", setting->value != NULL ? setting->value : "",
+                 text != NULL ? text : strerror(ENOMEM));
+    return -EINVAL;
+}
+
+static int refuse_memory(const struct setting *setting)
+{
+    report_error("%s: %s: %s", setting->origin, setting->name, strerror(ENOMEM));
+    return -ENOMEM;
+}
+
+bool config_number(const char *text, size_t length, uint64_t most, uint64_t *value)
+{
+    uint64_t number = 0;
+
+    if (length == 0 || (text[0] == '0' && length > 1))
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(number, 10, &number) ||
+            __builtin_add_overflow(number, (uint64_t)(text[i] - '0'), &number))
+            return false;
+    }
+    if (number > most)
+        return false;
+    *value = number;
+    return true;
+}
+
+static int set_number(struct config *config, const struct setting *setting)
+{
+    const char *value = setting->value;
+    const struct key *key = setting->key;
+    uint64_t number;
+
+    if (value == NULL || !config_number(value, strlen(value), key->most, &number) ||
+        number < key->least)
+        return refuse(setting,
+                      "takes a decimal number from %" PRIu64 " to %" PRIu64
+                      ", without sign or leading zeros",
+                      key->least, key->most);
+    memcpy((char *)config + key->field, &number, sizeof number);
+    return 0;
+}
+
+static int read_switch(const struct setting *setting, bool *on)
+{
+    static const struct {
+        const char *word;
+        bool on;
+    } words[] = {{"yes", true}, {"no", false}, {"true", true}, {"false", false},
+                 {"1", true},   {"0", false},  {"on", true},   {"off", false}};
+
+    if (setting->value == NULL) {
+        *on = true;
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcasecmp(setting->value, words[i].word) == 0) {
+            *on = words[i].on;
+            return 0;
+        }
+    }
+    return refuse(setting, "takes yes or no (true, false, on, off, 1, 0), or nothing for yes");
+}
+
+static int set_switch(struct config *config, const struct setting *setting)
+{
+    return read_switch(setting, (bool *)((char *)config + setting->key->field));
+}
+
+static int set_order(struct config *config, const struct setting *setting)
+{
+    static const char *const later[] = {"weighted", "resampled", "contiguous",
+                                        "block",    "feistel",   "length"};
+    const char *value = setting->value;
+
+    if (value != NULL && order_kind_from(value, &config->order.kind))
+        return 0;
+    for (size_t i = 0; value != NULL && i < sizeof later / sizeof later[0]; i++) {
+        if (strcmp(value, later[i]) == 0)
+            return refuse(setting, "not in this version, which has torch and sequential");
+    }
+    return refuse(setting, "takes torch or sequential");
+}
+
+static int set_remainder(struct config *config, const struct setting *setting)
+{
+    if (setting->value != NULL && plan_remainder_from(setting->value, &config->remainder))
+        return 0;
+    return refuse(setting, "takes pad, drop or keep");
+}
+
+/* torch's own switch: drop_last=False is padding. */
+static int set_drop_last(struct config *config, const struct setting *setting)
+{
+    bool on;
+    int error = read_switch(setting, &on);
+
+    if (error == 0)
+        config->remainder = on ? PLAN_DROP : PLAN_PAD;
+    return error;
+}
+
+static int set_label(struct config *config, const struct setting *setting)
+{
+    static const struct {
+        const char *word;
+        enum config_label label;
+    } labels[] = {{"auto", CONFIG_LABEL_AUTO},
+                  {"cls", CONFIG_LABEL_CLS},
+                  {"dir", CONFIG_LABEL_DIR},
+                  {"none", CONFIG_LABEL_NONE}};
+    const char *value = setting->value;
+
+    for (size_t i = 0; value != NULL && i < sizeof labels / sizeof labels[0]; i++) {
+        if (strcmp(value, labels[i].word) == 0) {
+            config->label = labels[i].label;
+            return 0;
+        }
+    }
+    if (value != NULL && (strcmp(value, "shard") == 0 || strncmp(value, "json:", 5) == 0))
+        return refuse(setting, "not in this version, which has cls, dir, none and auto");
+    return refuse(setting, "takes cls, dir, none or auto");
+}
+
+/* What is wrong with the field name at name[0..length), NULL: nothing. `before` are those already
+ * seen, each with a separator behind it. */
+static const char *field_fault(const char *name, size_t length, const char *before)
+{
+    if (length == 0)
+        return "one of the names is empty";
+    if (name[0] == '.')
+        return "a name starts with a dot: jpg, not .jpg";
+    for (size_t i = 0; i < length; i++) {
+        if (isspace((unsigned char)name[i]))
+            return "a name has a blank";
+    }
+    for (const char *other = before; other < name; other += strcspn(other, "/:") + 1) {
+        if (strcspn(other, "/:") == length && memcmp(other, name, length) == 0)
+            return "a name is there twice";
+    }
+    return NULL;
+}
+
+static int set_fields(struct config *config, const struct setting *setting)
+{
+    static const char form[] = "takes names as in jpg/jpeg/png:cls";
+
+    if (setting->value == NULL)
+        return refuse(setting, "%s", form);
+    OWNED_TEXT fields = strdup(setting->value);
+    if (fields == NULL)
+        return refuse_memory(setting);
+    for (char *byte = fields; *byte != '\0'; byte++) {
+        if (*byte >= 'A' && *byte <= 'Z')
+            *byte = (char)(*byte - 'A' + 'a');
+    }
+    const char *name = fields;
+    while (true) {
+        size_t length = strcspn(name, "/:");
+        const char *fault = field_fault(name, length, fields);
+        if (fault != NULL)
+            return refuse(setting, "%s; %s", fault, form);
+        if (name[length] == '\0')
+            break;
+        name += length + 1;
+    }
+    free(config->fields);
+    config->fields = fields;
+    fields = NULL;
+    return 0;
+}
+
+/* `found` is the id of the user or group of that name, CONFIG_ID_UNSET: there is none. */
+static int read_id(const struct setting *setting, const char *what, uid_t found, uid_t *id)
+{
+    const char *value = setting->value;
+    uint64_t number;
+
+    if (value != NULL && config_number(value, strlen(value), CONFIG_ID_UNSET - 1, &number))
+        *id = (uid_t)number;
+    else if (found != CONFIG_ID_UNSET)
+        *id = found;
+    else
+        return refuse(setting, "takes the name of a %s of this machine, or a number up to %u", what,
+                      CONFIG_ID_UNSET - 1);
+    return 0;
+}
+
+static int set_uid(struct config *config, const struct setting *setting)
+{
+    const struct passwd *user = setting->value != NULL ? getpwnam(setting->value) : NULL;
+
+    return read_id(setting, "user", user != NULL ? user->pw_uid : CONFIG_ID_UNSET, &config->uid);
+}
+
+static int set_gid(struct config *config, const struct setting *setting)
+{
+    const struct group *group = setting->value != NULL ? getgrnam(setting->value) : NULL;
+
+    return read_id(setting, "group", group != NULL ? group->gr_gid : CONFIG_ID_UNSET, &config->gid);
+}
+
+/* `path` from `base` on; NULL when there is no memory. */
+static char *absolute(const char *base, const char *path)
+{
+    char *joined;
+
+    if (path[0] == '/')
+        return strdup(path);
+    const char *slash = base[0] != '\0' && base[strlen(base) - 1] == '/' ? "" : "/";
+    return asprintf(&joined, "%s%s%s", base, slash, path) < 0 ? NULL : joined;
+}
+
+static int set_log(struct config *config, const struct setting *setting)
+{
+    if (setting->value == NULL || setting->value[0] == '\0')
+        return refuse(setting, "takes the path of a file");
+    char *path = absolute(setting->base, setting->value);
+    if (path == NULL)
+        return refuse_memory(setting);
+    free(config->log);
+    config->log = path;
+    return 0;
+}
+
+static const struct key keys[] = {
+    {"world", "world", set_number, offsetof(struct config, world), 1, PLAN_WORLD_MAX},
+    {"seed", "seed", set_number, offsetof(struct config, order.seed), 0, SEED_MAX},
+    {"epoch", "epoch", set_number, offsetof(struct config, epoch), 0, ORDER_EPOCH_MAX},
+    {"order", "order", set_order, 0, 0, 0},
+    {"remainder", "remainder", set_remainder, 0, 0, 0},
+    {"drop_last", "remainder", set_drop_last, 0, 0, 0},
+    {"fields", "fields", set_fields, 0, 0, 0},
+    {"label", "label", set_label, 0, 0, 0},
+    {"prime", "prime", set_number, offsetof(struct config, prime), 1, PRIME_MAX},
+    {"strict", "strict", set_switch, offsetof(struct config, strict), 0, 0},
+    {"uid", "uid", set_uid, 0, 0, 0},
+    {"gid", "gid", set_gid, 0, 0, 0},
+    {"allow_other", "allow_other", set_switch, offsetof(struct config, allow_other), 0, 0},
+    {"debug", "debug", set_switch, offsetof(struct config, debug), 0, 0},
+    {"log", "log", set_log, 0, 0, 0},
+};
+#define KEY_COUNT (sizeof keys / sizeof keys[0])
+
+static const struct key *find_key(const char *name)
+{
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        if (strcmp(keys[i].name, name) == 0)
+            return &keys[i];
+    }
+    return NULL;
+}
+
+/* Letters to insert, delete or change from one word to the other; `b` has at most 15. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[16], length = strlen(b);
+
+    for (size_t i = 0; i <= length; i++)
+        row[i] = i;
+    for (size_t i = 0; a[i] != '\0'; i++) {
+        size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < length; j++) {
+            size_t change = diagonal + (a[i] != b[j]);
+            size_t shift = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
+            diagonal = row[j + 1];
+            row[j + 1] = change < shift ? change : shift;
+        }
+    }
+    return row[length];
+}
+
+static int refuse_key(const struct setting *setting)
+{
+    const char *nearest = NULL;
+    size_t least = 3; /* further away is another word */
+
+    for (size_t i = 0; i < KEY_COUNT && strlen(setting->name) < 16; i++) {
+        size_t away = distance(setting->name, keys[i].name);
+        if (away < least && away < strlen(keys[i].name) - 1) {
+            least = away;
+            nearest = keys[i].name;
+        }
+    }
+    if (strcmp(setting->name, "shards") == 0)
+        report_error("%s: shards: is not an option but an argument, or a key of an ini file",
+                     setting->origin);
+    else if (nearest != NULL)
+        report_error("%s: %s: there is no such option; did you mean %s?", setting->origin,
+                     setting->name, nearest);
+    else
+        report_error("%s: %s: there is no such option (see shufflefs --help)", setting->origin,
+                     setting->name);
+    return -EINVAL;
+}
+
+static int set_mount_word(struct config *config, const struct mount_word *word,
+                          const struct setting *setting)
+{
+    const char *refusal = mount_word_refusal(word);
+    bool on;
+
+    if (refusal != NULL)
+        return refuse(setting, "%s", refusal);
+    if (read_switch(setting, &on) < 0)
+        return -EINVAL;
+    if (!on)
+        return refuse(setting, "leave it out instead");
+    return mount_word_apply(word, &config->mount_options) < 0 ? refuse_memory(setting) : 0;
+}
+
+void config_init(struct config *config)
+{
+    *config = (struct config){
+        .world = 1,
+        .order = {.kind = ORDER_TORCH},
+        .remainder = PLAN_PAD,
+        .label = CONFIG_LABEL_AUTO,
+        .uid = CONFIG_ID_UNSET,
+        .gid = CONFIG_ID_UNSET,
+    };
+}
+
+void config_close(struct config *config)
+{
+    shards_close(&config->shards);
+    free(config->fields);
+    free(config->log);
+    free(config->mount_options);
+    config_init(config);
+}
+
+int config_set(struct config *config, const char *key, const char *value, const char *origin,
+               const char *base)
+{
+    const struct key *known = find_key(key);
+    const struct mount_word *word = mount_word_find(key);
+    struct setting setting = {key, value, origin, base, known};
+
+    if (known != NULL)
+        return known->set(config, &setting);
+    if (word != NULL)
+        return set_mount_word(config, word, &setting);
+    /* Notes in fstab, for others. */
+    if (strcmp(key, "comment") == 0 || strncmp(key, "x-", 2) == 0)
+        return 0;
+    return refuse_key(&setting);
+}
+
+int config_set_options(struct config *config, const char *text, const char *base)
+{
+    OWNED_TEXT option = malloc(strlen(text) + 1);
+
+    if (option == NULL) {
+        report_error("-o: %s", strerror(ENOMEM));
+        return -ENOMEM;
+    }
+    while (*text != '\0') {
+        char *out = option;
+        for (; *text != '\0' && *text != ','; text++) {
+            if (text[0] == '\\' && (text[1] == ',' || text[1] == '\\'))
+                text++;
+            *out++ = *text;
+        }
+        *out = '\0';
+        text += *text == ',';
+        if (option[0] == '\0')
+            continue;
+        char *value = strchr(option, '=');
+        if (value != NULL)
+            *value++ = '\0';
+        int error = config_set(config, option, value, "-o", base);
+        if (error < 0)
+            return error;
+    }
+    return 0;
+}
+
+/* An ini file on its way through inih, which knows nothing of lines and cuts long ones in two. */
+struct reading {
+    struct config *config;
+    FILE *file;
+    const char *path;         /* as given, for messages */
+    const char *folder;       /* what the file's relative names start from */
+    size_t line;              /* the one that inih has, from 1 */
+    size_t set_at[KEY_COUNT]; /* the line that set what keys[i] sets; 0: none yet */
+    bool awaited;             /* the line has to reach the handler */
+    int error;                /* the first one, reported: nothing after it counts */
+};
+
+__attribute__((format(printf, 3, 4))) static void stop(struct reading *reading, int error,
+                                                       const char *format, ...)
+{
+    OWNED_TEXT text = NULL;
+    va_list arguments;
+
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0)
+        text = NULL;
+    va_end(arguments);
+    report_error("%s:%zu: %s", reading->path, reading->line,
+                 text != NULL ? text : strerror(ENOMEM));
+    reading->error = error;
+}
+
+/* inih tells only at the end that some line was no setting: here it is seen before the next one. */
+static void check_handled(struct reading *reading)
+{
+    if (reading->awaited && reading->error == 0)
+        stop(reading, -EINVAL,
+             "this line has no =; a setting is `key = value`, a switch `key = yes`");
+    reading->awaited = false;
+}
+
+static void check_section(struct reading *reading, const char *line)
+{
+    static const char head[] = "[" SECTION "]";
+    size_t length = strlen(head);
+    const char *rest = strncmp(line, head, length) == 0 ? line + length : NULL;
+
+    if (rest != NULL)
+        rest += strspn(rest, " \t\r");
+    if (rest == NULL || (*rest != '\0' && *rest != ';' && *rest != '#'))
+        stop(reading, -EINVAL, "the only section is %s, on a line of its own", head);
+}
+
+/* Reads a line without the blanks before it, of a comment only the start. Returns its length, -1:
+ * nothing is left, or an error was reported. */
+static int read_line(struct reading *reading, char *line, int most)
+{
+    int length = 0, byte;
+
+    reading->line++;
+    while ((byte = getc_unlocked(reading->file)) != EOF && byte != '\n') {
+        if (byte == '\0') {
+            stop(reading, -EINVAL, "a NUL byte: this is no ini file");
+            return -1;
+        }
+        if (length == 0 ? byte == ' ' || byte == '\t' : line[0] == ';' || line[0] == '#')
+            continue;
+        if (length == most) {
+            stop(reading, -EINVAL,
+                 "a line of more than %d bytes: long patterns go to a list, shards = @FILE", most);
+            return -1;
+        }
+        line[length++] = (char)byte;
+        if (length == 3 && reading->line == 1 && memcmp(line, "\xEF\xBB\xBF", 3) == 0)
+            length = 0;
+    }
+    if (byte == EOF && ferror(reading->file)) {
+        int error = errno;
+        stop(reading, -error, "%s", strerror(error));
+        return -1;
+    }
+    return byte == EOF && length == 0 ? -1 : length;
+}
+
+static char *next_line(char *line, int size, void *stream)
+{
+    struct reading *reading = stream;
+
+    check_handled(reading);
+    if (reading->error < 0)
+        return NULL;
+    int length = read_line(reading, line, size - 2);
+    if (length < 0)
+        return NULL;
+    line[length] = '\0';
+    if (line[0] == '[')
+        check_section(reading, line);
+    else
+        reading->awaited = line[0] != '\0' && strchr(";#\r", line[0]) == NULL;
+    line[length] = '\n';
+    line[length + 1] = '\0';
+    return reading->error < 0 ? NULL : line;
+}
+
+/* Refuses a setting that the file has already: the later one winning would be a trap. */
+static void check_twice(struct reading *reading, const char *name)
+{
+    const struct key *key = find_key(name);
+
+    if (key == NULL)
+        return;
+    size_t *set_at = &reading->set_at[find_key(key->sets) - keys];
+    if (*set_at > 0)
+        stop(reading, -EINVAL, "%s: line %zu has set %s already", name, *set_at, key->sets);
+    *set_at = reading->line;
+}
+
+static int handle(void *user, const char *section, const char *name, const char *value)
+{
+    struct reading *reading = user;
+    char *origin;
+
+    (void)section; /* next_line() has seen to it */
+    if (reading->error < 0 || value == NULL || name[0] == '\0')
+        return 0;
+    reading->awaited = false;
+    check_twice(reading, name);
+    if (reading->error < 0)
+        return 0;
+    if (asprintf(&origin, "%s:%zu", reading->path, reading->line) < 0) {
+        stop(reading, -ENOMEM, "%s", strerror(ENOMEM));
+        return 0;
+    }
+    if (strcmp(name, "shards") == 0)
+        reading->error = shards_add_from(&reading->config->shards, value, reading->folder, origin);
+    else
+        reading->error = config_set(reading->config, name, value, origin, reading->folder);
+    free(origin);
+    return reading->error == 0;
+}
+
+static void close_file(FILE **file)
+{
+    if (*file != NULL)
+        fclose(*file);
+}
+
+int config_read(struct config *config, const char *path, const char *base)
+{
+    OWNED_TEXT folder = absolute(base, path);
+
+    if (folder == NULL) {
+        report_error("%s: %s", path, strerror(ENOMEM));
+        return -ENOMEM;
+    }
+    __attribute__((cleanup(close_file))) FILE *file = fopen(folder, "re");
+    if (file == NULL) {
+        int error = errno;
+        report_error("%s: %s", path, strerror(error));
+        return -error;
+    }
+    strrchr(folder, '/')[1] = '\0';
+    struct reading reading = {.config = config, .file = file, .path = path, .folder = folder};
+    int outcome = ini_parse_stream(next_line, &reading, handle, &reading);
+    check_handled(&reading);
+    if (reading.error == 0 && outcome != 0)
+        stop(&reading, outcome == -2 ? -ENOMEM : -EINVAL, "inih gives up on this file");
+    return reading.error;
+}

@@ -1,0 +1,211 @@
+/* A data set, settled. Owns index and labels; borrows the config. */
+#include "dataset.h"
+
+#include "fields.h"
+#include "report.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+static void add_text(XXH3_state_t *hash, const char *text)
+{
+    XXH3_64bits_update(hash, text, strlen(text) + 1);
+}
+
+static void add_number(XXH3_state_t *hash, uint64_t number)
+{
+    number = htole64(number);
+    XXH3_64bits_update(hash, &number, sizeof number);
+}
+
+static uint64_t hash_data(XXH3_state_t *hash, const struct index *index)
+{
+    XXH3_64bits_reset(hash);
+    for (size_t i = 0; i < index->shard_count; i++) {
+        const char *path = index->shards[i].path, *slash = strrchr(path, '/');
+        add_text(hash, slash ? slash + 1 : path);
+        add_number(hash, index->shards[i].hash);
+    }
+    return XXH3_64bits_digest(hash);
+}
+
+static uint64_t hash_order(XXH3_state_t *hash, const struct dataset *dataset)
+{
+    const struct config *config = dataset->config;
+
+    XXH3_64bits_reset(hash);
+    add_text(hash, order_kind_name(config->order.kind));
+    add_number(hash, order_version(config->order.kind));
+    add_number(hash, config->order.seed);
+    add_text(hash, plan_remainder_name(config->remainder));
+    add_text(hash, config->fields ? config->fields : "");
+    add_text(hash, labels_source_name(dataset->labels.source));
+    return XXH3_64bits_digest(hash);
+}
+
+static int make_fingerprint(struct dataset *dataset)
+{
+    XXH3_state_t *hash = XXH3_createState();
+
+    if (!hash)
+        return -ENOMEM;
+    snprintf(dataset->fingerprint, sizeof dataset->fingerprint, "%016llx-%016llx",
+             (unsigned long long)hash_data(hash, dataset->index),
+             (unsigned long long)hash_order(hash, dataset));
+    XXH3_freeState(hash);
+    return 0;
+}
+
+static bool names_cls(const char *fields)
+{
+    for (const char *group = fields; *group;) {
+        size_t length = strcspn(group, ":");
+        if (strcspn(group, "/:") == 3 && strncmp(group, "cls", 3) == 0)
+            return true;
+        group += length + (group[length] == ':');
+    }
+    return false;
+}
+
+/* The members' own bytes are the label only when it comes from them and was not numbered. */
+static bool shall_make_cls(const struct dataset *dataset)
+{
+    const struct labels *labels = &dataset->labels;
+
+    if (labels->source == CONFIG_LABEL_NONE ||
+        (dataset->config->fields && !names_cls(dataset->config->fields)))
+        return false;
+    return labels->source != CONFIG_LABEL_CLS || labels->named;
+}
+
+static int refuse_problems(const struct index *index)
+{
+    for (int p = 0; p < INDEX_PROBLEM_KINDS; p++) {
+        if (index->problems[p]) {
+            report_error("strict: %llu of kind %s", (unsigned long long)index->problems[p],
+                         index_problem_name((enum index_problem)p));
+            return -EINVAL;
+        }
+    }
+    return 0;
+}
+
+/* `fields=jpg:cls` with label=dir names a field that no shard has: it is made, so it cannot be
+ * missing. */
+static int apply_fields(struct dataset *dataset)
+{
+    const char *fields = dataset->config->fields;
+    bool from_cls = dataset->config->label == CONFIG_LABEL_CLS ||
+                    (dataset->config->label == CONFIG_LABEL_AUTO && dataset->index->class_texts);
+    char members[strlen(fields ? fields : "") + 1];
+    char *to = members;
+
+    if (!fields || from_cls || dataset->config->label == CONFIG_LABEL_NONE || !names_cls(fields))
+        return fields_apply(dataset->index, fields);
+    for (const char *group = fields; *group;) {
+        size_t length = strcspn(group, ":");
+        if (!(strcspn(group, "/:") == 3 && strncmp(group, "cls", 3) == 0)) {
+            if (to > members)
+                *to++ = ':';
+            memcpy(to, group, length);
+            to += length;
+        }
+        group += length + (group[length] == ':');
+    }
+    *to = '\0';
+    return fields_apply(dataset->index, to > members ? members : NULL);
+}
+
+int dataset_open(struct dataset *dataset, const struct config *config)
+{
+    int fault;
+
+    *dataset = (struct dataset){.config = config};
+    fault = shards_check(&config->shards);
+    if (!fault)
+        fault = index_open(&dataset->index, &config->shards, 0);
+    if (!fault)
+        fault = apply_fields(dataset);
+    if (!fault)
+        fault = labels_open(&dataset->labels, dataset->index, config->label);
+    if (!fault && config->strict)
+        fault = refuse_problems(dataset->index);
+    if (!fault) {
+        dataset->makes_cls = shall_make_cls(dataset);
+        if (dataset->makes_cls && dataset->index->longest_field < 3)
+            dataset->index->longest_field = 3;
+        fields_warn_uneven(dataset->index);
+        fault = make_fingerprint(dataset);
+    }
+    if (fault == -ENOMEM)
+        report_error("no memory for a data set of %zu shards", config->shards.count);
+    if (fault)
+        dataset_close(dataset);
+    return fault;
+}
+
+void dataset_close(struct dataset *dataset)
+{
+    labels_close(&dataset->labels);
+    index_close(dataset->index);
+    dataset->index = NULL;
+}
+
+static bool shows_made_cls(const struct dataset *dataset, uint64_t sample)
+{
+    return dataset->makes_cls && dataset->labels.of[sample] != LABELS_MISSING;
+}
+
+bool dataset_field(const struct dataset *dataset, uint64_t sample, unsigned place,
+                   const char **name, int64_t *member)
+{
+    const struct index *index = dataset->index;
+    bool made = shows_made_cls(dataset, sample), passed = false;
+    unsigned at = 0;
+
+    /* Walks the members in name order with the made cls in its place among them; it hides a member
+     * of that name. */
+    for (uint64_t m = index->first[sample]; m < index->first[sample + 1]; m++) {
+        const char *field = index->fields[index->members[m].field];
+        int order = made ? strcmp(field, "cls") : -1;
+        if (order >= 0 && !passed) {
+            passed = true;
+            if (at++ == place) {
+                *name = "cls";
+                *member = -1;
+                return true;
+            }
+        }
+        if (order == 0)
+            continue;
+        if (at++ == place) {
+            *name = field;
+            *member = (int64_t)m;
+            return true;
+        }
+    }
+    if (!made || passed || at != place)
+        return false;
+    *name = "cls";
+    *member = -1;
+    return true;
+}
+
+bool dataset_find_field(const struct dataset *dataset, uint64_t sample, const char *name,
+                        size_t length, int64_t *member)
+{
+    if (length == 3 && memcmp(name, "cls", 3) == 0 && shows_made_cls(dataset, sample)) {
+        *member = -1;
+        return true;
+    }
+    *member = index_find_field(dataset->index, sample, name, length);
+    return *member >= 0;
+}
+
+size_t dataset_label_text(const struct dataset *dataset, uint64_t sample, char *text)
+{
+    return (size_t)snprintf(text, 24, "%lld", (long long)dataset->labels.of[sample]);
+}

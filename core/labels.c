@@ -1,0 +1,258 @@
+/* Each sample's class as a number. Owns the table of labels; never keeps a class's text. */
+#include "labels.h"
+
+#include "report.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *labels_source_name(enum config_label source)
+{
+    static const char *const names[] = {
+        [CONFIG_LABEL_AUTO] = "auto",
+        [CONFIG_LABEL_CLS] = "cls",
+        [CONFIG_LABEL_DIR] = "dir",
+        [CONFIG_LABEL_NONE] = "none",
+    };
+    return names[source];
+}
+
+/* A class's text: a run of bytes within a key or within the class texts. */
+struct span {
+    const char *text;
+    size_t length;
+};
+
+static struct span folder_of(const char *key)
+{
+    const char *end = strrchr(key, '/'), *start;
+
+    if (!end)
+        return (struct span){key, 0};
+    for (start = end; start > key && start[-1] != '/'; start--)
+        ;
+    return (struct span){start, (size_t)(end - start)};
+}
+
+static int compare(struct span a, struct span b)
+{
+    size_t shorter = a.length < b.length ? a.length : b.length;
+    int order = memcmp(a.text, b.text, shorter);
+    return order ? order : (a.length > b.length) - (a.length < b.length);
+}
+
+static int by_span(const void *a, const void *b)
+{
+    return compare(*(const struct span *)a, *(const struct span *)b);
+}
+
+static bool to_integer(struct span span, int64_t *value)
+{
+    char text[24], *end;
+
+    if (span.length == 0 || span.length >= sizeof text)
+        return false;
+    memcpy(text, span.text, span.length);
+    text[span.length] = '\0';
+    if (strspn(text, "0123456789-") != span.length)
+        return false;
+    errno = 0;
+    *value = strtoll(text, &end, 10);
+    return *end == '\0' && errno == 0 && *value != LABELS_MISSING;
+}
+
+/* Goes through all samples' texts in order. */
+struct texts {
+    enum config_label source;
+    const char *key, *text;
+};
+
+static struct texts texts_of(const struct index *index, enum config_label source)
+{
+    return (struct texts){source, index->keys, index->class_texts};
+}
+
+static struct span next_text(struct texts *texts)
+{
+    struct span span;
+
+    if (texts->source == CONFIG_LABEL_CLS) {
+        span = (struct span){texts->text, strlen(texts->text)};
+        texts->text += span.length + 1;
+        return span;
+    }
+    span = folder_of(texts->key);
+    texts->key += strlen(texts->key) + 1;
+    return span;
+}
+
+static bool has_two_folders(const struct index *index)
+{
+    struct texts texts = texts_of(index, CONFIG_LABEL_DIR);
+    struct span first = {NULL, 0};
+
+    for (uint64_t s = 0; s < index->sample_count; s++) {
+        struct span span = next_text(&texts);
+        if (s == 0)
+            first = span;
+        else if (compare(first, span) != 0)
+            return true;
+    }
+    return false;
+}
+
+static bool has_texts(const struct index *index)
+{
+    struct texts texts = texts_of(index, CONFIG_LABEL_CLS);
+
+    if (!index->class_texts)
+        return false;
+    for (uint64_t s = 0; s < index->sample_count; s++)
+        if (next_text(&texts).length)
+            return true;
+    return false;
+}
+
+/* Integers stay as they are. False as soon as one is none. */
+static bool take_integers(struct labels *labels, const struct index *index)
+{
+    struct texts texts = texts_of(index, labels->source);
+
+    for (uint64_t s = 0; s < index->sample_count; s++) {
+        struct span span = next_text(&texts);
+        labels->of[s] = LABELS_MISSING;
+        if (span.length && !to_integer(span, &labels->of[s]))
+            return false;
+    }
+    return true;
+}
+
+static uint64_t keep_different(struct span *spans, uint64_t count)
+{
+    uint64_t kept = 0;
+
+    qsort(spans, count, sizeof *spans, by_span);
+    for (uint64_t i = 0; i < count; i++)
+        if (kept == 0 || compare(spans[kept - 1], spans[i]) != 0)
+            spans[kept++] = spans[i];
+    return kept;
+}
+
+/* Neighbours often share a class, so most samples are settled by one comparison; and the list of
+ * classes is made in rounds, each sorted and freed of repetitions, so that it stays as short as
+ * there are classes. */
+static int number_texts(struct labels *labels, const struct index *index)
+{
+    uint64_t room = 4096, count = 0, kept = 0;
+    struct span *classes = malloc(room * sizeof *classes);
+    struct texts texts = texts_of(index, labels->source);
+
+    for (uint64_t s = 0; classes && s < index->sample_count; s++) {
+        struct span span = next_text(&texts);
+        if (!span.length || (count && compare(classes[count - 1], span) == 0) ||
+            (kept && bsearch(&span, classes, kept, sizeof span, by_span)))
+            continue;
+        classes[count++] = span;
+        if (count < room)
+            continue;
+        kept = count = keep_different(classes, count);
+        if (kept > room / 2) {
+            struct span *larger = reallocarray(classes, room *= 2, sizeof *classes);
+            if (!larger)
+                free(classes);
+            classes = larger;
+        }
+    }
+    if (!classes)
+        return -ENOMEM;
+    labels->class_count = keep_different(classes, count);
+    labels->named = true;
+    texts = texts_of(index, labels->source);
+    for (uint64_t s = 0; s < index->sample_count; s++) {
+        struct span span = next_text(&texts);
+        struct span *found = span.length ? bsearch(&span, classes, labels->class_count, sizeof span,
+                                                   by_span)
+                                         : NULL;
+        labels->of[s] = found ? found - classes : LABELS_MISSING;
+    }
+    free(classes);
+    return 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int count_classes(struct labels *labels, uint64_t samples)
+{
+    int64_t *sorted = malloc(samples * sizeof *sorted + 1);
+
+    if (!sorted)
+        return -ENOMEM;
+    memcpy(sorted, labels->of, samples * sizeof *sorted);
+    qsort(sorted, samples, sizeof *sorted, by_value);
+    for (uint64_t s = 0; s < samples; s++)
+        labels->class_count += sorted[s] != LABELS_MISSING &&
+                               (s == 0 || sorted[s] != sorted[s - 1]);
+    free(sorted);
+    return 0;
+}
+
+static int report_result(const struct labels *labels, struct index *index)
+{
+    uint64_t missing = 0;
+
+    for (uint64_t s = 0; s < index->sample_count; s++)
+        missing += labels->of[s] == LABELS_MISSING;
+    if (missing == index->sample_count) {
+        report_error("label=%s: no sample has one", labels_source_name(labels->source));
+        return -ENODATA;
+    }
+    index->problems[INDEX_NO_LABEL] += missing;
+    if (missing)
+        report_warning("label=%s: %llu of %llu samples have no label; they show no .cls",
+                       labels_source_name(labels->source), (unsigned long long)missing,
+                       (unsigned long long)index->sample_count);
+    return 0;
+}
+
+int labels_open(struct labels *labels, struct index *index, enum config_label wanted)
+{
+    int fault = 0;
+
+    *labels = (struct labels){.source = wanted};
+    if (wanted == CONFIG_LABEL_AUTO)
+        labels->source = has_texts(index)         ? CONFIG_LABEL_CLS
+                         : has_two_folders(index) ? CONFIG_LABEL_DIR
+                                                  : CONFIG_LABEL_NONE;
+    if (labels->source == CONFIG_LABEL_CLS && !index->class_texts) {
+        report_error("label=cls: no sample has a cls member with a text");
+        return -ENODATA;
+    }
+    if (labels->source != CONFIG_LABEL_NONE) {
+        labels->of = malloc(index->sample_count * sizeof *labels->of);
+        if (!labels->of)
+            return -ENOMEM;
+        if (take_integers(labels, index))
+            fault = count_classes(labels, index->sample_count);
+        else
+            fault = number_texts(labels, index);
+        if (!fault)
+            fault = report_result(labels, index);
+    }
+    free(index->class_texts);
+    index->class_texts = NULL;
+    if (fault)
+        labels_close(labels);
+    return fault;
+}
+
+void labels_close(struct labels *labels)
+{
+    free(labels->of);
+    labels->of = NULL;
+}

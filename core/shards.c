@@ -1,0 +1,589 @@
+/* From names to shard files (see shards.h): literal names first, then lists, braces (core/brace.h),
+ * globs and folders. It owns the list's memory; it looks files up and never opens one, but for
+ * @lists. */
+#include "shards.h"
+
+#include "brace.h"
+#include "report.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A list with a longer line is something else, a tar most likely. Linux's own limit for one
+ * argument is twice that. */
+#define LINE_BYTES 65536
+
+/* Where a name stands, for messages, and what it is relative to. */
+struct place {
+    const char *origin; /* NULL: the command line */
+    size_t line;        /* of the list `origin`; 0: it is no list */
+    const char *base;
+    struct shard_list *list;
+};
+
+static void free_text(char **text)
+{
+    free(*text);
+}
+#define OWNED_TEXT __attribute__((cleanup(free_text))) char *
+
+__attribute__((format(printf, 3, 4))) static int complain(const struct place *place, int error,
+                                                          const char *format, ...)
+{
+    OWNED_TEXT text = NULL;
+    va_list arguments;
+
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0)
+        text = NULL;
+    va_end(arguments);
+    const char *shown = text != NULL ? text : strerror(ENOMEM);
+    if (place->line > 0)
+        report_error("%s:%zu: %s", place->origin, place->line, shown);
+    else if (place->origin != NULL)
+        report_error("%s: %s", place->origin, shown);
+    else
+        report_error("%s", shown);
+    return error;
+}
+
+static int complain_memory(const struct place *place)
+{
+    return complain(place, -ENOMEM, "no memory for the list of shards");
+}
+
+static int complain_count(const struct place *place, const char *name, uint64_t count)
+{
+    if (count == UINT64_MAX)
+        return complain(place, -E2BIG,
+                        "%s stands for too many shards: a data set has at most %d of them", name,
+                        SHARDS_MAX);
+    return complain(place, -E2BIG,
+                    "%s makes it %" PRIu64 " shards: a data set has at most %d of them", name,
+                    count, SHARDS_MAX);
+}
+
+/* NULL when there is no memory. A leading `./` of `name` says nothing and goes. */
+static char *join(const char *base, const char *name)
+{
+    char *path;
+
+    if (name[0] == '/')
+        return strdup(name);
+    while (name[0] == '.' && name[1] == '/')
+        name += 2 + strspn(name + 2, "/");
+    const char *slash = base[0] != '\0' && base[strlen(base) - 1] == '/' ? "" : "/";
+    return asprintf(&path, "%s%s%s", base, slash, name) < 0 ? NULL : path;
+}
+
+/* Appends `path`, which is the list's from then on, or freed. */
+static int append(const struct place *place, char *path)
+{
+    struct shard_list *list = place->list;
+
+    if (list->count >= SHARDS_MAX) {
+        complain_count(place, path, list->count + 1);
+        free(path);
+        return -E2BIG;
+    }
+    if (list->count >= list->capacity) {
+        size_t capacity = list->count < 32 ? 64 : list->count * 2;
+        char **paths = realloc(list->paths, capacity * sizeof *paths);
+        if (paths == NULL) {
+            free(path);
+            return complain_memory(place);
+        }
+        list->paths = paths;
+        list->capacity = capacity;
+    }
+    list->paths[list->count++] = path;
+    return 0;
+}
+
+/* Appends the file at `path`, of which `found` is the stat; takes `path` over. */
+static int add_file(const struct place *place, char *path, const struct stat *found)
+{
+    OWNED_TEXT owned = path;
+
+    if (!S_ISREG(found->st_mode))
+        return complain(place, S_ISDIR(found->st_mode) ? -EISDIR : -EINVAL, "%s is %s", path,
+                        S_ISDIR(found->st_mode) ? "a folder, not a tar file"
+                                                : "not a regular file");
+    if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) < 0) {
+        int error = errno;
+        return complain(place, -error, "%s cannot be read: %s", path, strerror(error));
+    }
+    owned = NULL;
+    return append(place, path);
+}
+
+static bool ends_with(const char *name, const char *ending)
+{
+    size_t length = strlen(name), tail = strlen(ending);
+    return length > tail && memcmp(name + length - tail, ending, tail) == 0;
+}
+
+static bool is_compressed_tar(const char *name)
+{
+    static const char *const endings[] = {".tar.gz",  ".tgz",   ".tar.bz2", ".tbz2",
+                                          ".tar.xz",  ".txz",   ".tar.zst", ".tzst",
+                                          ".tar.lz4", ".tar.Z", ".tar.lzma"};
+
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        if (ends_with(name, endings[i]))
+            return true;
+    }
+    return false;
+}
+
+static int choose_entry(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.' &&
+           (ends_with(entry->d_name, ".tar") || is_compressed_tar(entry->d_name));
+}
+
+static int compare_entries(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int add_entries(const struct place *place, const char *folder, struct dirent **entries,
+                       size_t count)
+{
+    size_t compressed = 0;
+
+    for (size_t i = 0; i < count; i++)
+        compressed += is_compressed_tar(entries[i]->d_name);
+    if (count == 0)
+        return complain(place, -ENOENT, "%s has no *.tar", folder);
+    if (compressed == count)
+        return complain(place, -ENOENT,
+                        "%s has only compressed tars (%s, ...): unpack them to plain .tar first, "
+                        "for nothing in a compressed one can be read by itself",
+                        folder, entries[0]->d_name);
+    if (compressed > 0)
+        report_warning("%s: %zu compressed tars are left out", folder, compressed);
+    for (size_t i = 0; i < count; i++) {
+        if (is_compressed_tar(entries[i]->d_name))
+            continue;
+        struct stat found;
+        OWNED_TEXT path = join(folder, entries[i]->d_name);
+        if (path == NULL)
+            return complain_memory(place);
+        if (stat(path, &found) < 0) {
+            int error = errno;
+            return complain(place, -error, "%s: %s", path, strerror(error));
+        }
+        char *given = path;
+        path = NULL;
+        int error = add_file(place, given, &found);
+        if (error < 0)
+            return error;
+    }
+    return 0;
+}
+
+static int add_folder(const struct place *place, const char *folder)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, choose_entry, compare_entries);
+
+    if (count < 0) {
+        int error = errno;
+        return complain(place, -error, "%s cannot be listed: %s", folder, strerror(error));
+    }
+    int error = add_entries(place, folder, entries, (size_t)count);
+    for (int i = 0; i < count; i++)
+        free(entries[i]);
+    free(entries);
+    return error;
+}
+
+/* Appends what is at `path`, a tar or a folder of them; takes `path` over. */
+static int add_found(const struct place *place, char *path, const struct stat *found)
+{
+    if (!S_ISDIR(found->st_mode))
+        return add_file(place, path, found);
+    OWNED_TEXT folder = path;
+    return add_folder(place, folder);
+}
+
+/* Whether glob(3) would look for anything but the name itself. */
+static bool has_glob(const char *text)
+{
+    bool bracket = false;
+
+    for (; *text != '\0'; text++) {
+        if (*text == '\\' && text[1] != '\0')
+            text++;
+        else if (*text == '*' || *text == '?' || (*text == ']' && bracket))
+            return true;
+        else if (*text == '[')
+            bracket = true;
+    }
+    return false;
+}
+
+static char *unescape(const char *text)
+{
+    char *plain = malloc(strlen(text) + 1);
+    char *out = plain;
+
+    if (plain == NULL)
+        return NULL;
+    for (; *text != '\0'; text++) {
+        if (*text == '\\' && text[1] != '\0')
+            text++;
+        *out++ = *text;
+    }
+    *out = '\0';
+    return plain;
+}
+
+static char *escape(const char *plain)
+{
+    char *text = malloc(2 * strlen(plain) + 1);
+    char *out = text;
+
+    if (text == NULL)
+        return NULL;
+    for (; *plain != '\0'; plain++) {
+        if (strchr("\\*?[]", *plain) != NULL)
+            *out++ = '\\';
+        *out++ = *plain;
+    }
+    *out = '\0';
+    return text;
+}
+
+/* glob(3) gives its error handler no context: the place of the call under way on this thread. */
+static _Thread_local const struct place *glob_place;
+
+static int glob_fault(const char *path, int error)
+{
+    if (error == ENOENT || error == ENOTDIR)
+        return 0;
+    complain(glob_place, -error, "%s cannot be listed: %s", path, strerror(error));
+    return 1;
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Appends what the glob `text` matches. Returns the number of matches, or a negative errno,
+ * reported. */
+static int add_glob(const struct place *place, const char *text)
+{
+    OWNED_TEXT base = escape(place->base);
+    OWNED_TEXT pattern = base == NULL ? NULL : join(base, text);
+    glob_t matches = {0};
+
+    if (pattern == NULL)
+        return complain_memory(place);
+    glob_place = place;
+    int outcome = glob(pattern, GLOB_NOSORT, glob_fault, &matches);
+    glob_place = NULL;
+    if (outcome == GLOB_NOMATCH)
+        return 0;
+    if (outcome != 0) {
+        globfree(&matches);
+        return outcome == GLOB_NOSPACE ? complain_memory(place) : -EIO;
+    }
+    int result = matches.gl_pathc < SHARDS_MAX ? (int)matches.gl_pathc : SHARDS_MAX;
+    qsort(matches.gl_pathv, matches.gl_pathc, sizeof *matches.gl_pathv, compare_texts);
+    for (size_t i = 0; i < matches.gl_pathc && result >= 0; i++) {
+        const char *match = matches.gl_pathv[i];
+        struct stat found;
+        if (stat(match, &found) < 0) {
+            int error = errno;
+            result = complain(place, -error, "%s: %s", match, strerror(error));
+            break;
+        }
+        char *path = strdup(match);
+        int error = path != NULL ? add_found(place, path, &found) : complain_memory(place);
+        if (error < 0)
+            result = error;
+    }
+    globfree(&matches);
+    return result;
+}
+
+/* What a pattern stands for that was not there. */
+struct missing {
+    uint64_t count;
+    char *first; /* path or glob; owned */
+    bool first_is_glob;
+};
+
+/* Appends what `text` stands for: a name without braces but with its backslashes. What is not there
+ * is counted. */
+static int add_name(const struct place *place, const char *text, struct missing *missing)
+{
+    OWNED_TEXT plain = unescape(text);
+    OWNED_TEXT path = plain == NULL ? NULL : join(place->base, plain);
+    bool glob = has_glob(text);
+    struct stat found;
+
+    if (path == NULL)
+        return complain_memory(place);
+    if (text[0] == '\0')
+        return complain(place, -EINVAL, "one of the names is empty");
+    if (stat(path, &found) == 0) {
+        char *given = path;
+        path = NULL;
+        return add_found(place, given, &found);
+    }
+    int error = errno;
+    if (glob) {
+        int matches = add_glob(place, text);
+        if (matches != 0)
+            return matches < 0 ? matches : 0;
+    } else if (error != ENOENT && error != ENOTDIR) {
+        return complain(place, -error, "%s: %s", path, strerror(error));
+    }
+    if (missing->count++ == 0) {
+        missing->first_is_glob = glob;
+        missing->first = path;
+        path = NULL;
+    }
+    return 0;
+}
+
+static int complain_missing(const struct place *place, const char *name,
+                            const struct missing *missing, uint64_t count)
+{
+    struct stat link;
+    const char *what = missing->first_is_glob              ? "matches nothing"
+                       : lstat(missing->first, &link) == 0 ? "is a link to nothing"
+                                                           : "does not exist";
+
+    if (count == 1)
+        return complain(place, -ENOENT, "%s %s", missing->first, what);
+    return complain(place, -ENOENT,
+                    "%s %s: of the %" PRIu64 " names in %s, %" PRIu64 " are missing",
+                    missing->first, what, count, name, missing->count);
+}
+
+static void close_brace(struct brace **brace)
+{
+    brace_close(*brace);
+}
+
+static int add_pattern(const struct place *place, const char *name)
+{
+    __attribute__((cleanup(close_brace))) struct brace *brace = NULL;
+    struct brace_fault fault;
+    int error = brace_open(&brace, name, &fault);
+
+    if (error == -ENOMEM)
+        return complain_memory(place);
+    if (error < 0)
+        return complain(place, error, "%s: column %zu: %s", name, fault.column, fault.complaint);
+    uint64_t count = brace_count(brace);
+    if (count > SHARDS_MAX - place->list->count)
+        return complain_count(place, name,
+                              count == UINT64_MAX ? count : place->list->count + count);
+    OWNED_TEXT text = malloc(brace_longest(brace) + 1);
+    if (text == NULL)
+        return complain_memory(place);
+    struct missing missing = {0};
+    for (uint64_t i = 0; i < count && error == 0; i++) {
+        brace_write(brace, i, text);
+        error = add_name(place, text, &missing);
+    }
+    if (error == 0 && missing.count > 0)
+        error = complain_missing(place, name, &missing, count);
+    free(missing.first);
+    return error;
+}
+
+static int add_list(const struct place *place, const char *path);
+
+/* Appends what one name, from anywhere, stands for. */
+static int add_one(const struct place *place, const char *name)
+{
+    struct stat found;
+    OWNED_TEXT path = join(place->base, name);
+
+    if (path == NULL)
+        return complain_memory(place);
+    if (name[0] == '\0')
+        return complain(place, -EINVAL, "a shard's name is empty");
+    if (stat(path, &found) == 0) {
+        char *given = path;
+        path = NULL;
+        return add_found(place, given, &found);
+    }
+    if (name[0] != '@')
+        return add_pattern(place, name);
+    if (place->line > 0)
+        return complain(place, -EINVAL, "%s: a list names shards, not another list", name);
+    free(path);
+    path = join(place->base, name + 1);
+    return path == NULL ? complain_memory(place) : add_list(place, path);
+}
+
+/* Reads a line into `line` (LINE_BYTES), without its end. Returns 1, 0 at the end of the file, or a
+ * negative errno, reported. */
+static int read_line(const struct place *place, FILE *file, char *line)
+{
+    size_t length = 0;
+    int byte;
+
+    while ((byte = getc_unlocked(file)) != EOF && byte != '\n') {
+        if (byte == '\0')
+            return complain(place, -EINVAL, "a NUL byte: this is no list of names");
+        if (length == LINE_BYTES - 1)
+            return complain(place, -EINVAL,
+                            "a line of more than %d bytes: this is no list of names",
+                            LINE_BYTES - 1);
+        line[length++] = (char)byte;
+    }
+    if (byte == EOF && ferror(file)) {
+        int error = errno;
+        return complain(place, -error, "%s", strerror(error));
+    }
+    line[length] = '\0';
+    return byte != EOF || length > 0;
+}
+
+/* The name in `line`, without the blanks around it; NULL: the line is blank or a comment. */
+static char *trim(char *line, bool first)
+{
+    static const char blanks[] = " \t\r\v\f";
+
+    if (first && strncmp(line, "\xEF\xBB\xBF", 3) == 0)
+        line += 3;
+    line += strspn(line, blanks);
+    size_t length = strlen(line);
+    while (length > 0 && strchr(blanks, line[length - 1]) != NULL)
+        length--;
+    line[length] = '\0';
+    return length == 0 || line[0] == '#' ? NULL : line;
+}
+
+static void close_file(FILE **file)
+{
+    if (*file != NULL)
+        fclose(*file);
+}
+
+static int add_list(const struct place *place, const char *path)
+{
+    __attribute__((cleanup(close_file))) FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        int error = errno;
+        return complain(place, -error, "the list %s cannot be read: %s", path, strerror(error));
+    }
+    OWNED_TEXT line = malloc(LINE_BYTES);
+    OWNED_TEXT folder = strndup(path, (size_t)(strrchr(path, '/') - path) + 1);
+    if (line == NULL || folder == NULL)
+        return complain_memory(place);
+
+    struct place here = {.origin = path, .line = 1, .base = folder, .list = place->list};
+    bool empty = true;
+    int more;
+    for (; (more = read_line(&here, file, line)) > 0; here.line++) {
+        const char *name = trim(line, here.line == 1);
+        if (name == NULL)
+            continue;
+        empty = false;
+        int error = add_one(&here, name);
+        if (error < 0)
+            return error;
+    }
+    if (more == 0 && empty)
+        return complain(place, -EINVAL, "the list %s names no shard", path);
+    return more;
+}
+
+int shards_add_from(struct shard_list *list, const char *name, const char *base, const char *origin)
+{
+    struct place place = {.origin = origin, .base = base, .list = list};
+
+    return add_one(&place, name);
+}
+
+int shards_add(struct shard_list *list, const char *name, const char *base)
+{
+    return shards_add_from(list, name, base, NULL);
+}
+
+struct identity {
+    dev_t device;
+    ino_t inode;
+    size_t shard;
+};
+
+static int compare_identities(const void *a, const void *b)
+{
+    const struct identity *left = a, *right = b;
+
+    if (left->device != right->device)
+        return left->device < right->device ? -1 : 1;
+    if (left->inode != right->inode)
+        return left->inode < right->inode ? -1 : 1;
+    return left->shard < right->shard ? -1 : left->shard > right->shard;
+}
+
+int shards_check(const struct shard_list *list)
+{
+    if (list->count == 0) {
+        report_error("no shards were given");
+        return -EINVAL;
+    }
+    struct identity *identities = malloc(list->count * sizeof *identities);
+    if (identities == NULL) {
+        report_error("no memory to compare %zu shards", list->count);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        struct stat found;
+        if (stat(list->paths[i], &found) < 0) {
+            int error = errno;
+            report_error("%s: %s", list->paths[i], strerror(error));
+            free(identities);
+            return -error;
+        }
+        identities[i] = (struct identity){found.st_dev, found.st_ino, i};
+    }
+    qsort(identities, list->count, sizeof *identities, compare_identities);
+
+    size_t first = 0, again = 0, repeated = 0;
+    for (size_t i = 1; i < list->count; i++) {
+        if (identities[i].device != identities[i - 1].device ||
+            identities[i].inode != identities[i - 1].inode)
+            continue;
+        if (repeated++ == 0 || identities[i].shard < again) {
+            first = identities[i - 1].shard;
+            again = identities[i].shard;
+        }
+    }
+    free(identities);
+    if (repeated == 0)
+        return 0;
+    report_error("the same file twice: %s (shard %zu) and %s (shard %zu); %zu shards repeat others",
+                 list->paths[first], first + 1, list->paths[again], again + 1, repeated);
+    return -EINVAL;
+}
+
+void shards_close(struct shard_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->paths[i]);
+    free(list->paths);
+    *list = (struct shard_list){0};
+}

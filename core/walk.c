@@ -1,0 +1,592 @@
+/* One pass of libarchive over one tar. Owns the archive handle and the shard's descriptor for the
+ * time of the walk; never keeps a member's bytes, never unpacks anything. */
+#include "walk.h"
+
+#include "report.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+/* libarchive's default of 10 KiB made the walk five times slower on photographs; larger ones gain
+ * nothing. */
+#define READ_BYTES (64 * 1024)
+#define BLOCK      512
+#define FIELDS_MAX UINT16_MAX
+#define TEXT_MAX   255
+
+/* The shard as libarchive sees it: a cursor over a descriptor. */
+struct source {
+    int fd;
+    uint64_t size, offset;
+    int fault; /* errno of a failed read, 0: none */
+    char buffer[READ_BYTES];
+};
+
+struct pass {
+    struct walk *walk;
+    struct index_shard *shard;
+    struct source *source;
+    struct archive *archive;
+    XXH3_state_t *hash;
+    size_t key_at;           /* where the current sample's key stands in walk->keys */
+    char text[TEXT_MAX + 1]; /* the current sample's cls */
+    char *path;              /* scratch: the member's path without its odd components */
+    size_t path_room;
+    uint64_t end; /* of the last member's blocks */
+};
+
+int walk_grow(void *array, size_t *room, size_t need, size_t size)
+{
+    void **at = array;
+    size_t wanted = *room ? *room * 2 : 64;
+    void *larger;
+
+    if (need <= *room)
+        return 0;
+    if (wanted < need)
+        wanted = need;
+    larger = reallocarray(*at, wanted, size);
+    if (!larger)
+        return -ENOMEM;
+    *at = larger;
+    *room = wanted;
+    return 0;
+}
+
+static la_ssize_t on_read(struct archive *archive, void *context, const void **buffer)
+{
+    struct source *source = context;
+    ssize_t got;
+
+    do
+        got = pread(source->fd, source->buffer, sizeof source->buffer, (off_t)source->offset);
+    while (got < 0 && errno == EINTR);
+    if (got < 0) {
+        source->fault = errno;
+        archive_set_error(archive, errno, "read");
+        return -1;
+    }
+    source->offset += (uint64_t)got;
+    *buffer = source->buffer;
+    return got;
+}
+
+static la_int64_t on_skip(struct archive *archive, void *context, la_int64_t request)
+{
+    struct source *source = context;
+    uint64_t left = source->size > source->offset ? source->size - source->offset : 0;
+    uint64_t step = (uint64_t)request < left ? (uint64_t)request : left;
+
+    (void)archive;
+    source->offset += step;
+    return (la_int64_t)step;
+}
+
+static bool worth_a_warning(enum index_problem problem)
+{
+    return problem != INDEX_LITTER && problem != INDEX_METADATA && problem != INDEX_EMPTY &&
+           problem != INDEX_UNSAFE_PATH;
+}
+
+static void note(struct pass *pass, enum index_problem problem, const char *member, uint64_t offset)
+{
+    pass->walk->problems[problem]++;
+    if (pass->walk->first_problem || !worth_a_warning(problem))
+        return;
+    if (asprintf(&pass->walk->first_problem, "%s: offset %llu: %s%s%s%s", pass->shard->path,
+                 (unsigned long long)offset, index_problem_name(problem),
+                 member ? " (member '" : "", member ? member : "", member ? "')" : "") < 0)
+        pass->walk->first_problem = NULL;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* The walk's number of the field `name`. tsearch keeps a pointer into `fields`' strings; the number
+ * stands behind the string's end, so that one allocation serves both. */
+static int field_number(struct walk *walk, const char *name, uint16_t *number)
+{
+    size_t length = strlen(name);
+    void **found = tfind(name, &walk->field_tree, by_text);
+    char *copy;
+
+    if (found) {
+        copy = *found;
+        memcpy(number, copy + strlen(copy) + 1, sizeof *number);
+        return 0;
+    }
+    if (walk->field_count == FIELDS_MAX)
+        return -EOVERFLOW;
+    if (walk_grow(&walk->fields, &walk->field_room, walk->field_count + 1, sizeof *walk->fields))
+        return -ENOMEM;
+    copy = malloc(length + 1 + sizeof *number);
+    if (!copy)
+        return -ENOMEM;
+    *number = (uint16_t)walk->field_count;
+    memcpy(copy, name, length + 1);
+    memcpy(copy + length + 1, number, sizeof *number);
+    if (!tsearch(copy, &walk->field_tree, by_text)) {
+        free(copy);
+        return -ENOMEM;
+    }
+    walk->fields[walk->field_count++] = copy;
+    return 0;
+}
+
+static int append_text(struct walk *walk, const char *text)
+{
+    size_t length = strlen(text) + 1;
+
+    if (walk_grow(&walk->texts, &walk->text_room, walk->text_bytes + length, 1))
+        return -ENOMEM;
+    memcpy(walk->texts + walk->text_bytes, text, length);
+    walk->text_bytes += length;
+    return 0;
+}
+
+/* Puts down the cls text of the sample that ends here. Nothing is kept until a shard's first text
+ * is met: then the samples before it get theirs, all empty. */
+static int end_sample(struct pass *pass)
+{
+    struct walk *walk = pass->walk;
+    int fault = 0;
+
+    if (walk->sample_count == 0)
+        return 0;
+    if (!walk->texts && pass->text[0])
+        for (size_t i = 0; !fault && i + 1 < walk->sample_count; i++)
+            fault = append_text(walk, "");
+    if (!fault && (walk->texts || pass->text[0]))
+        fault = append_text(walk, pass->text);
+    pass->text[0] = '\0';
+    return fault;
+}
+
+static int begin_sample(struct pass *pass, const char *key)
+{
+    struct walk *walk = pass->walk;
+    size_t length = strlen(key) + 1;
+    int fault = end_sample(pass);
+
+    if (fault)
+        return fault;
+    if (walk_grow(&walk->first, &walk->first_room, walk->sample_count + 1, sizeof *walk->first) ||
+        walk_grow(&walk->keys, &walk->key_room, walk->key_bytes + length, 1))
+        return -ENOMEM;
+    walk->first[walk->sample_count++] = (uint32_t)walk->member_count;
+    memcpy(walk->keys + walk->key_bytes, key, length);
+    pass->key_at = walk->key_bytes;
+    walk->key_bytes += length;
+    return 0;
+}
+
+/* Splits the member's path into key and field, both in pass->path, one after the other. False: it
+ * is no sample's field, and was counted. */
+static bool split_path(struct pass *pass, const char *name, uint64_t offset, char **field)
+{
+    const char *base = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
+    const char *dot = strchr(base, '.');
+    size_t length = strlen(base);
+    bool unsafe = name[0] == '/';
+    char *to = pass->path;
+
+    if (strncmp(base, "._", 2) == 0) {
+        note(pass, INDEX_LITTER, name, offset);
+        return false;
+    }
+    if (length >= 4 && strncmp(base, "__", 2) == 0 && strcmp(base + length - 2, "__") == 0) {
+        note(pass, INDEX_METADATA, name, offset);
+        return false;
+    }
+    if (!dot || dot == base || base[length - 1] == '.') {
+        note(pass, INDEX_NO_EXTENSION, name, offset);
+        return false;
+    }
+    if (strlen(dot + 1) > INDEX_FIELD_MAX) {
+        note(pass, INDEX_LONG_EXTENSION, name, offset);
+        return false;
+    }
+    for (const char *part = name; part < base;) {
+        size_t size = (size_t)(strchr(part, '/') - part);
+        bool parent = size == 2 && part[0] == '.' && part[1] == '.';
+        unsafe |= parent;
+        if (size && !parent && !(size == 1 && part[0] == '.')) {
+            memcpy(to, part, size + 1);
+            to += size + 1;
+        }
+        part += size + 1;
+    }
+    memcpy(to, base, (size_t)(dot - base));
+    to += dot - base;
+    *to++ = '\0';
+    *field = to;
+    for (const char *c = dot + 1; *c; c++)
+        *to++ = (char)(*c >= 'A' && *c <= 'Z' ? *c + ('a' - 'A') : *c);
+    *to = '\0';
+    if (unsafe)
+        note(pass, INDEX_UNSAFE_PATH, name, offset);
+    return true;
+}
+
+static bool field_is_here(const struct walk *walk, uint16_t field)
+{
+    for (size_t i = walk->first[walk->sample_count - 1]; i < walk->member_count; i++)
+        if (walk->members[i].field == field)
+            return true;
+    return false;
+}
+
+/* The label's text: without the white space around it, which writers leave. Longer texts are no
+ * class names. */
+static void read_text(struct pass *pass, uint64_t size)
+{
+    char text[TEXT_MAX];
+    la_ssize_t got;
+    size_t from = 0, to;
+
+    if (size > TEXT_MAX)
+        return;
+    got = archive_read_data(pass->archive, text, (size_t)size);
+    if (got < 0 || (uint64_t)got != size)
+        return; /* cut: the next header says so */
+    to = (size_t)got;
+    while (from < to && strchr(" \t\r\n", text[from]))
+        from++;
+    while (to > from && strchr(" \t\r\n", text[to - 1]))
+        to--;
+    if (memchr(text + from, '\0', to - from))
+        return;
+    memcpy(pass->text, text + from, to - from);
+    pass->text[to - from] = '\0';
+}
+
+static void hash_member(struct pass *pass, const char *key, const char *field, uint64_t offset,
+                        uint64_t size)
+{
+    uint64_t numbers[2] = {htole64(offset), htole64(size)};
+
+    XXH3_64bits_update(pass->hash, key, strlen(key));
+    XXH3_64bits_update(pass->hash, ".", 1);
+    XXH3_64bits_update(pass->hash, field, strlen(field) + 1);
+    XXH3_64bits_update(pass->hash, numbers, sizeof numbers);
+}
+
+static int add_field(struct pass *pass, const char *name, uint64_t offset, uint64_t size)
+{
+    struct walk *walk = pass->walk;
+    size_t length = strlen(name) + 1;
+    char *field;
+    uint16_t number;
+    int fault = 0;
+
+    if (walk_grow(&pass->path, &pass->path_room, length + 2, 1))
+        return -ENOMEM;
+    if (!split_path(pass, name, offset, &field))
+        return 0;
+    if (walk->sample_count == 0 || strcmp(walk->keys + pass->key_at, pass->path) != 0)
+        fault = begin_sample(pass, pass->path);
+    if (!fault)
+        fault = field_number(walk, field, &number);
+    if (fault)
+        return fault;
+    if (field_is_here(walk, number)) {
+        note(pass, INDEX_DUPLICATE_FIELD, name, offset);
+        return 0;
+    }
+    if (size == 0)
+        note(pass, INDEX_EMPTY, name, offset);
+    if (walk->member_count == INDEX_MEMBERS_MAX)
+        return -EOVERFLOW;
+    if (walk_grow(&walk->members, &walk->member_room, walk->member_count + 1,
+                  sizeof *walk->members))
+        return -ENOMEM;
+    walk->members[walk->member_count++] = (struct index_member){
+        .offset = offset,
+        .size_low = (uint32_t)size,
+        .size_high = (uint16_t)(size >> 32),
+        .field = number,
+    };
+    walk->bytes += size;
+    hash_member(pass, pass->path, field, offset, size);
+    if (strcmp(field, "cls") == 0)
+        read_text(pass, size);
+    return 0;
+}
+
+/* One member. Returns 1 to go on, 0 at the end of what can be trusted, or a negative errno. */
+static int take_member(struct pass *pass, struct archive_entry *entry)
+{
+    const char *name = archive_entry_pathname(entry);
+    uint64_t offset = (uint64_t)archive_filter_bytes(pass->archive, 0);
+    int64_t size = archive_entry_size(entry);
+    mode_t type = archive_entry_filetype(entry);
+    uint64_t end = offset + ((uint64_t)size + BLOCK - 1) / BLOCK * BLOCK;
+
+    if (!name)
+        name = archive_entry_pathname_utf8(entry);
+    if (!name || size < 0 || (uint64_t)size > INDEX_SIZE_MAX) {
+        note(pass, INDEX_CORRUPT_HEADER, name, pass->end);
+        return 0;
+    }
+    if (archive_entry_hardlink(entry) || archive_entry_symlink(entry) || type == AE_IFLNK) {
+        note(pass, INDEX_LINK, name, offset);
+        pass->end = end;
+        return 1;
+    }
+    if (type == AE_IFDIR || type != AE_IFREG) {
+        if (type != AE_IFDIR)
+            note(pass, INDEX_NOT_A_FILE, name, offset);
+        pass->end = end;
+        return 1;
+    }
+    if (archive_entry_sparse_count(entry) > 0) {
+        note(pass, INDEX_SPARSE, name, offset);
+        /* What it occupies shows when the next header is read: archive_filter_bytes() of that one.
+         */
+        pass->end = 0;
+        return 1;
+    }
+    if (offset > pass->shard->size || (uint64_t)size > pass->shard->size - offset) {
+        note(pass, INDEX_TRUNCATED, name, offset);
+        pass->end = 0;
+        return 0;
+    }
+    pass->end = end;
+    return add_field(pass, name, offset, (uint64_t)size) ?: 1;
+}
+
+static bool only_zeros(struct source *source, uint64_t from)
+{
+    static const char zeros[BLOCK];
+    ssize_t got;
+
+    while ((got = pread(source->fd, source->buffer, sizeof source->buffer, (off_t)from)) > 0) {
+        for (ssize_t i = 0; i < got; i += BLOCK)
+            if (memcmp(source->buffer + i, zeros, (size_t)(got - i < BLOCK ? got - i : BLOCK)) != 0)
+                return false;
+        from += (uint64_t)got;
+    }
+    if (got < 0)
+        source->fault = errno;
+    return true;
+}
+
+/* libarchive says EOF alike for a sound end, a missing one and a lone zero block. What tells them
+ * apart is how far it read past the last member, and what follows. */
+static void judge_end(struct pass *pass)
+{
+    uint64_t size = pass->shard->size, read = (uint64_t)archive_filter_bytes(pass->archive, 0);
+    uint64_t zeros;
+
+    if (pass->end == 0 && pass->walk->problems[INDEX_SPARSE])
+        return; /* the last member was sparse: where it ends is not known */
+    if (pass->end < size && size - pass->end < BLOCK && !only_zeros(pass->source, pass->end)) {
+        note(pass, INDEX_TRUNCATED, NULL, pass->end);
+        return;
+    }
+    zeros = read > pass->end ? read - pass->end : 0;
+    if (zeros < BLOCK)
+        note(pass, INDEX_NO_TRAILER, NULL, pass->end);
+    else if (zeros < 2 * BLOCK && size - pass->end >= 2 * BLOCK)
+        note(pass, INDEX_LONE_ZERO_BLOCK, NULL, pass->end);
+    else if (zeros < 2 * BLOCK)
+        note(pass, INDEX_NO_TRAILER, NULL, pass->end);
+    else if (!only_zeros(pass->source, pass->end + 2 * BLOCK))
+        note(pass, INDEX_TRAILING_DATA, NULL, pass->end + 2 * BLOCK);
+}
+
+/* The compression of what is no tar as it stands, by libarchive's own filters; NULL: none it knows.
+ */
+static const char *compression_of(struct source *source, char *name, size_t room)
+{
+    struct archive *archive = archive_read_new();
+    const char *found = NULL;
+
+    if (!archive)
+        return NULL;
+    archive_read_support_filter_gzip(archive);
+    archive_read_support_filter_bzip2(archive);
+    archive_read_support_filter_xz(archive);
+    archive_read_support_filter_lzma(archive);
+    archive_read_support_filter_zstd(archive);
+    archive_read_support_filter_lz4(archive);
+    archive_read_support_filter_compress(archive);
+    archive_read_support_format_raw(archive);
+    source->offset = 0;
+    /* Opening chooses the filters, from the first bytes. */
+    if (archive_read_open2(archive, source, NULL, on_read, on_skip, NULL) == ARCHIVE_OK &&
+        archive_filter_count(archive) > 1) {
+        snprintf(name, room, "%s", archive_filter_name(archive, 0));
+        found = name;
+    }
+    archive_read_free(archive);
+    return found;
+}
+
+static int whole_shard(struct pass *pass, enum index_problem problem, const char *what)
+{
+    free(pass->shard->complaint);
+    pass->shard->complaint = strdup(what);
+    note(pass, problem, NULL, 0);
+    free(pass->walk->first_problem);
+    if (asprintf(&pass->walk->first_problem, "%s: %s: left out", pass->shard->path, what) < 0)
+        pass->walk->first_problem = NULL;
+    return pass->shard->complaint ? 0 : -ENOMEM;
+}
+
+/* Nothing was read as a tar. */
+static int judge_stranger(struct pass *pass)
+{
+    char name[32], what[96];
+
+    if (pass->shard->size == 0)
+        return whole_shard(pass, INDEX_NOT_A_TAR, "an empty file, not a tar");
+    if (!compression_of(pass->source, name, sizeof name))
+        return whole_shard(pass, INDEX_NOT_A_TAR, "not a tar");
+    snprintf(what, sizeof what, "compressed with %s; unpack it, this version reads plain tars",
+             name);
+    return whole_shard(pass, INDEX_COMPRESSED, what);
+}
+
+static int walk_members(struct pass *pass, struct archive_entry *entry)
+{
+    bool any = false;
+
+    for (;;) {
+        int result = archive_read_next_header2(pass->archive, entry);
+        int next;
+
+        if (pass->source->fault)
+            return -pass->source->fault;
+        if (result == ARCHIVE_EOF) {
+            judge_end(pass);
+            return 0;
+        }
+        /* ARCHIVE_WARN is a name that the C locale cannot show: its bytes are right. */
+        if (result != ARCHIVE_OK && result != ARCHIVE_WARN) {
+            if (!any)
+                return judge_stranger(pass);
+            if (pass->end < pass->shard->size && pass->shard->size - pass->end < BLOCK)
+                note(pass, INDEX_TRUNCATED, NULL, pass->end);
+            else
+                note(pass, INDEX_CORRUPT_HEADER, NULL, pass->end);
+            return 0;
+        }
+        any = true;
+        next = take_member(pass, entry);
+        if (next <= 0)
+            return next;
+    }
+}
+
+static int open_archive(struct pass *pass)
+{
+    int fault;
+
+    pass->archive = archive_read_new();
+    if (!pass->archive)
+        return -ENOMEM;
+    /* Tar alone, and no filter: within a compressed shard, offsets would count in the unpacked
+     * stream. */
+    archive_read_support_format_tar(pass->archive);
+    fault = archive_read_open2(pass->archive, pass->source, NULL, on_read, on_skip, NULL);
+    if (fault != ARCHIVE_OK && !pass->source->fault && pass->source->size > 0 &&
+        archive_errno(pass->archive) == ENOMEM)
+        return -ENOMEM;
+    return pass->source->fault ? -pass->source->fault : 0;
+}
+
+static int open_source(struct source *source, struct index_shard *shard)
+{
+    struct stat status;
+
+    source->fd = open(shard->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (source->fd < 0 || fstat(source->fd, &status))
+        return -errno;
+    if (!S_ISREG(status.st_mode))
+        return -EINVAL;
+    shard->size = source->size = (uint64_t)status.st_size;
+    shard->modified = status.st_mtim;
+    shard->device = status.st_dev;
+    shard->inode = status.st_ino;
+    return 0;
+}
+
+static int walk_open_shard(struct pass *pass)
+{
+    struct archive_entry *entry = archive_entry_new();
+    uint64_t size = htole64(pass->shard->size);
+    int fault = entry ? open_archive(pass) : -ENOMEM;
+
+    if (!fault) {
+        XXH3_64bits_reset(pass->hash);
+        XXH3_64bits_update(pass->hash, &size, sizeof size);
+        fault = walk_members(pass, entry);
+    }
+    if (!fault)
+        fault = end_sample(pass);
+    pass->shard->hash = XXH3_64bits_digest(pass->hash);
+    archive_entry_free(entry);
+    archive_read_free(pass->archive);
+    return fault;
+}
+
+int walk_shard(struct walk *walk, struct index_shard *shard)
+{
+    struct source *source = calloc(1, sizeof *source);
+    struct pass pass = {.walk = walk, .shard = shard, .source = source};
+    int fault = -ENOMEM;
+
+    pass.hash = XXH3_createState();
+    if (source)
+        source->fd = -1;
+    if (source && pass.hash) {
+        fault = open_source(source, shard);
+        if (!fault)
+            fault = walk_open_shard(&pass);
+    }
+    if (fault == -EOVERFLOW)
+        report_error("%s: offset %llu: more than %u different extensions or %llu members; an "
+                     "extension is all "
+                     "that follows the first dot of a name",
+                     shard->path, (unsigned long long)pass.end, FIELDS_MAX,
+                     (unsigned long long)INDEX_MEMBERS_MAX);
+    else if (fault)
+        report_error("%s: offset %llu: %s", shard->path,
+                     (unsigned long long)(source ? source->offset : 0), strerror(-fault));
+    if (source && source->fd >= 0)
+        close(source->fd);
+    XXH3_freeState(pass.hash);
+    free(pass.path);
+    free(source);
+    return fault;
+}
+
+static void leave_alone(void *node)
+{
+    (void)node;
+}
+
+void walk_close(struct walk *walk)
+{
+    tdestroy(walk->field_tree, leave_alone);
+    for (size_t i = 0; i < walk->field_count; i++)
+        free(walk->fields[i]);
+    free(walk->fields);
+    free(walk->members);
+    free(walk->first);
+    free(walk->keys);
+    free(walk->texts);
+    free(walk->first_problem);
+}

@@ -1,0 +1,267 @@
+/* Orders in use and ranks' epochs. Owns the cached orders; knows nothing of paths or inodes. */
+#include "epochs.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <search.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* Orders kept that nobody holds: at least two (the epoch and the next), and as many as fit this
+ * much memory. */
+#define KEPT_LEAST 2
+#define KEPT_BYTES ((size_t)32 << 20)
+#define SLOTS      256
+
+struct slot {
+    uint64_t epoch;
+    struct order *order; /* NULL while it is being worked out */
+    unsigned users;
+    uint64_t used;
+    bool taken;
+};
+
+/* A rank with an epoch of its own. */
+struct place {
+    uint64_t rank, world, epoch;
+};
+
+struct epochs {
+    struct order_spec spec;
+    uint64_t samples;
+    pthread_mutex_t lock; /* guards all below */
+    pthread_cond_t ready; /* an order was worked out, or could not be */
+    struct slot slots[SLOTS];
+    uint64_t uses;
+    uint64_t of_all;
+    void *places; /* tsearch of struct place */
+};
+
+int epochs_open(struct epochs **out, const struct order_spec *spec, uint64_t samples,
+                uint64_t epoch)
+{
+    struct epochs *epochs = calloc(1, sizeof *epochs);
+
+    if (!epochs)
+        return -ENOMEM;
+    epochs->spec = *spec;
+    epochs->samples = samples;
+    epochs->of_all = epoch;
+    pthread_mutex_init(&epochs->lock, NULL);
+    pthread_cond_init(&epochs->ready, NULL);
+    *out = epochs;
+    return 0;
+}
+
+void epochs_close(struct epochs *epochs)
+{
+    if (!epochs)
+        return;
+    for (size_t i = 0; i < SLOTS; i++)
+        order_close(epochs->slots[i].order);
+    tdestroy(epochs->places, free);
+    pthread_cond_destroy(&epochs->ready);
+    pthread_mutex_destroy(&epochs->lock);
+    free(epochs);
+}
+
+static struct slot *find(struct epochs *epochs, uint64_t epoch)
+{
+    for (size_t i = 0; i < SLOTS; i++)
+        if (epochs->slots[i].taken && epochs->slots[i].epoch == epoch)
+            return &epochs->slots[i];
+    return NULL;
+}
+
+static struct slot *find_oldest(struct epochs *epochs)
+{
+    struct slot *oldest = NULL;
+
+    for (size_t i = 0; i < SLOTS; i++) {
+        struct slot *slot = &epochs->slots[i];
+        if (slot->taken && slot->users == 0 && (!oldest || slot->used < oldest->used))
+            oldest = slot;
+    }
+    return oldest;
+}
+
+/* Lets go of the orders unused for longest until the rest fits the bound. The lock is held. */
+static void shrink(struct epochs *epochs)
+{
+    size_t kept = 0, bytes = 0;
+
+    for (size_t i = 0; i < SLOTS; i++) {
+        if (epochs->slots[i].order) {
+            kept++;
+            bytes += order_bytes(epochs->slots[i].order);
+        }
+    }
+    while (kept > KEPT_LEAST && (bytes > KEPT_BYTES || kept > SLOTS / 2)) {
+        struct slot *oldest = find_oldest(epochs);
+        if (!oldest)
+            return;
+        kept--;
+        bytes -= order_bytes(oldest->order);
+        order_close(oldest->order);
+        *oldest = (struct slot){0};
+    }
+}
+
+/* A free slot; there always is one unless as many orders are in use at once as there are slots:
+ * then wait for one. */
+static struct slot *claim(struct epochs *epochs)
+{
+    for (;;) {
+        struct slot *oldest;
+        for (size_t i = 0; i < SLOTS; i++)
+            if (!epochs->slots[i].taken)
+                return &epochs->slots[i];
+        oldest = find_oldest(epochs);
+        if (oldest) {
+            order_close(oldest->order);
+            return oldest;
+        }
+        pthread_cond_wait(&epochs->ready, &epochs->lock);
+    }
+}
+
+struct order *epochs_get(struct epochs *epochs, uint64_t epoch)
+{
+    struct slot *slot;
+    struct order *order = NULL;
+    int fault;
+
+    pthread_mutex_lock(&epochs->lock);
+    while ((slot = find(epochs, epoch)) && !slot->order)
+        pthread_cond_wait(&epochs->ready, &epochs->lock);
+    if (slot) {
+        slot->users++;
+        slot->used = ++epochs->uses;
+        order = slot->order;
+        pthread_mutex_unlock(&epochs->lock);
+        return order;
+    }
+    slot = claim(epochs);
+    *slot = (struct slot){.epoch = epoch, .users = 1, .used = ++epochs->uses, .taken = true};
+    pthread_mutex_unlock(&epochs->lock);
+
+    fault = order_open(&order, &epochs->spec, epochs->samples, epoch);
+
+    pthread_mutex_lock(&epochs->lock);
+    if (fault) {
+        order = NULL;
+        *slot = (struct slot){0};
+    }
+    slot->order = order;
+    shrink(epochs);
+    pthread_cond_broadcast(&epochs->ready);
+    pthread_mutex_unlock(&epochs->lock);
+    return order;
+}
+
+void epochs_put(struct epochs *epochs, struct order *order)
+{
+    pthread_mutex_lock(&epochs->lock);
+    for (size_t i = 0; i < SLOTS; i++) {
+        if (epochs->slots[i].order == order) {
+            epochs->slots[i].users--;
+            break;
+        }
+    }
+    pthread_cond_broadcast(&epochs->ready);
+    pthread_mutex_unlock(&epochs->lock);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+
+    if (x->world != y->world)
+        return x->world < y->world ? -1 : 1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+uint64_t epochs_of_rank(struct epochs *epochs, uint64_t rank, uint64_t world)
+{
+    struct place wanted = {.rank = rank, .world = world};
+    struct place **found;
+    uint64_t epoch;
+
+    pthread_mutex_lock(&epochs->lock);
+    found = tfind(&wanted, &epochs->places, by_place);
+    epoch = found ? (*found)->epoch : epochs->of_all;
+    pthread_mutex_unlock(&epochs->lock);
+    return epoch;
+}
+
+uint64_t epochs_of_all(struct epochs *epochs)
+{
+    uint64_t epoch;
+
+    pthread_mutex_lock(&epochs->lock);
+    epoch = epochs->of_all;
+    pthread_mutex_unlock(&epochs->lock);
+    return epoch;
+}
+
+int epochs_move_rank(struct epochs *epochs, uint64_t rank, uint64_t world, uint64_t epoch)
+{
+    struct place *place = malloc(sizeof *place), **found;
+
+    if (!place)
+        return -ENOMEM;
+    *place = (struct place){.rank = rank, .world = world, .epoch = epoch};
+    pthread_mutex_lock(&epochs->lock);
+    found = tsearch(place, &epochs->places, by_place);
+    if (found)
+        (*found)->epoch = epoch;
+    if (!found || *found != place)
+        free(place);
+    pthread_mutex_unlock(&epochs->lock);
+    return found ? 0 : -ENOMEM;
+}
+
+void epochs_move_all(struct epochs *epochs, uint64_t epoch)
+{
+    pthread_mutex_lock(&epochs->lock);
+    tdestroy(epochs->places, free);
+    epochs->places = NULL;
+    epochs->of_all = epoch;
+    pthread_mutex_unlock(&epochs->lock);
+}
+
+struct listing {
+    uint64_t *list;
+    size_t count, room;
+};
+
+static void add(struct listing *listing, uint64_t epoch)
+{
+    size_t at = 0;
+
+    while (at < listing->count && listing->list[at] < epoch)
+        at++;
+    if ((at < listing->count && listing->list[at] == epoch) || listing->count == listing->room)
+        return;
+    for (size_t i = listing->count; i > at; i--)
+        listing->list[i] = listing->list[i - 1];
+    listing->list[at] = epoch;
+    listing->count++;
+}
+
+static void add_place(const void *node, VISIT visit, void *context)
+{
+    if (visit == postorder || visit == leaf)
+        add(context, (*(struct place *const *)node)->epoch);
+}
+
+size_t epochs_list(struct epochs *epochs, uint64_t *list, size_t room)
+{
+    struct listing listing = {.list = list, .room = room};
+
+    pthread_mutex_lock(&epochs->lock);
+    add(&listing, epochs->of_all);
+    twalk_r(epochs->places, add_place, &listing);
+    pthread_mutex_unlock(&epochs->lock);
+    return listing.count;
+}

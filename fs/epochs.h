@@ -1,0 +1,37 @@
+/* The orders of the epochs in use, and which epoch each rank of `current` is at.
+ *
+ * Orders are worked out when first asked for and kept, the last used ones, within a bound of
+ * memory; a thread that asks for one that is being worked out waits for it, others go on. Any
+ * thread. */
+#ifndef SHUFFLEFS_EPOCHS_H
+#define SHUFFLEFS_EPOCHS_H
+
+#include "../core/order.h"
+
+#include <stdint.h>
+
+struct epochs;
+
+/* Of `samples` samples; every rank starts at `epoch`. 0 or -ENOMEM. */
+int epochs_open(struct epochs **out, const struct order_spec *spec, uint64_t samples,
+                uint64_t epoch);
+void epochs_close(struct epochs *epochs); /* NULL is fine */
+
+/* The order of `epoch`, held until epochs_put(). NULL: no memory for it. */
+struct order *epochs_get(struct epochs *epochs, uint64_t epoch);
+void epochs_put(struct epochs *epochs, struct order *order);
+
+/* The epoch that rank `rank` of `world` is at; and the one that ranks without one of their own are
+ * at. */
+uint64_t epochs_of_rank(struct epochs *epochs, uint64_t rank, uint64_t world);
+uint64_t epochs_of_all(struct epochs *epochs);
+
+/* Moves one rank, or all (which forgets single ranks' epochs). 0 or -ENOMEM. */
+int epochs_move_rank(struct epochs *epochs, uint64_t rank, uint64_t world, uint64_t epoch);
+void epochs_move_all(struct epochs *epochs, uint64_t epoch);
+
+/* Different epochs that ranks are at, sorted, at most `room` of them; returns how many were
+ * written. */
+size_t epochs_list(struct epochs *epochs, uint64_t *list, size_t room);
+
+#endif

@@ -1,0 +1,55 @@
+/* The spelling of names: ranks, epochs, sample files. Pure: owns nothing, knows no inode. Any
+ * thread.
+ *
+ *   rank-R[-of-W]SUFFIX     a rank's folder or list; R < W; without -of-W of the mount's world
+ *   epoch-E
+ *   POSITION.FIELD          in rank-R
+ *   POSITION_KEY.FIELD      in rank-R.keys
+ *
+ * Numbers have one spelling (no leading zeros); POSITION has always the same digits, so that byte
+ * order is numeric order. */
+#ifndef SHUFFLEFS_GRAMMAR_H
+#define SHUFFLEFS_GRAMMAR_H
+
+#include "../core/dataset.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GRAMMAR_NAME_BYTES 255
+
+/* The views of a rank, in the order in which folders list them. */
+enum grammar_view { GRAMMAR_PLAIN, GRAMMAR_KEYS, GRAMMAR_LIST, GRAMMAR_VIEWS };
+
+struct grammar {
+    const struct dataset *dataset;
+    int position_digits;
+};
+
+void grammar_open(struct grammar *grammar, const struct dataset *dataset);
+
+/* "", ".keys", ".list". */
+const char *grammar_suffix(enum grammar_view view);
+
+/* `rank-R[-of-W]` at the start of `name`: fills rank and world and returns what follows, or NULL
+ * when it is not in canonical spelling or rank >= world. */
+const char *grammar_parse_rank(const struct grammar *grammar, const char *name, uint64_t *rank,
+                               uint64_t *world);
+/* The view that a whole suffix names. */
+bool grammar_parse_view(const char *suffix, enum grammar_view *view);
+/* `epoch-E`, nothing after it. */
+bool grammar_parse_epoch(const char *name, uint64_t *epoch);
+
+/* A sample file's name; `name` holds GRAMMAR_NAME_BYTES + 1. Returns its length. */
+size_t grammar_file_name(const struct grammar *grammar, enum grammar_view view, uint64_t position,
+                         uint64_t sample, const char *field, char *name);
+
+/* The position at the start of a sample file's name. */
+bool grammar_parse_position(const struct grammar *grammar, const char *name, uint64_t *position);
+/* The field in a file name of `sample`, whose position was parsed; NULL: the name is not spelled as
+ * this sample's is. */
+const char *grammar_parse_field(const struct grammar *grammar, enum grammar_view view,
+                                uint64_t sample, const char *name);
+
+#endif

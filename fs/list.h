@@ -1,0 +1,22 @@
+/* rank-R.list: a rank's files and labels as one text, made while it is read.
+ *
+ * A line is `../epoch-E/NAME/POSITION.EXT LABEL`, or without the label where the sample has none.
+ * Lines differ in length, so one pass when the node is first used notes where every so many lines
+ * start. */
+#ifndef SHUFFLEFS_LIST_H
+#define SHUFFLEFS_LIST_H
+
+#include "view.h"
+
+/* Makes node->list; more than once is fine, from any thread. 0 or -ENOMEM. */
+int list_prepare(struct view *view, struct view_node *node);
+void list_close(struct view_list *list);
+
+/* Bytes of the whole text. The node is prepared. */
+uint64_t list_size(const struct view_node *node);
+
+/* Copies up to `size` bytes from byte `from` on. Returns how many (0: past the end) or -ENOMEM. */
+ssize_t list_read(struct view *view, const struct view_node *node, char *buffer, size_t size,
+                  uint64_t from);
+
+#endif

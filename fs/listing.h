@@ -1,0 +1,25 @@
+/* What a folder lists, in order, from any place in it.
+ *
+ * An offset says the place in the folder, not a state: so listing may stop, go back and start
+ * anywhere (seekdir, rewinddir, NFS), costs the same from everywhere, and offsets stay good for
+ * ever. Any thread. */
+#ifndef SHUFFLEFS_LISTING_H
+#define SHUFFLEFS_LISTING_H
+
+#include "view.h"
+
+struct listing_entry {
+    const char *name;
+    uint64_t inode;  /* 0: not known before a LOOKUP makes its node */
+    mode_t type;     /* S_IFDIR or S_IFREG */
+    uint64_t sample; /* of sample files, else UINT64_MAX */
+    int64_t next;    /* the offset after it */
+};
+
+/* Lists `node` from `offset` (0: the start), giving each entry to `take` until it returns false or
+ * the end. 0, or -ENOTDIR, -EINVAL (a negative offset), -ENOMEM. The keeper's folder lists nothing
+ * here. */
+int listing_give(struct view *view, struct view_node *node, int64_t offset,
+                 bool (*take)(void *context, const struct listing_entry *entry), void *context);
+
+#endif

@@ -1,0 +1,466 @@
+/* shufflefs: arguments, the daemon's birth and end, signals. Owns the process; everything else is
+ * opened here in order and closed in reverse. */
+#include "control.h"
+#include "mountpoint.h"
+#include "names.h"
+#include "serve.h"
+#include "view.h"
+
+#include "../core/report.h"
+#include "../core/version.h"
+
+#include <archive.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PRIME_PRIVILEGED     65536
+#define PRIME_UNPRIVILEGED   262144
+#define READ_AHEAD_KILOBYTES 1024
+#define THREADS_MOST         32
+
+enum { EXIT_FAULT = 1, EXIT_USAGE = 2 };
+
+struct program {
+    struct config config;
+    struct dataset dataset;
+    struct reader *reader;
+    struct epochs *epochs;
+    struct view *view;
+    struct control control;
+    struct serve serve;
+    struct fuse_session *session;
+    char *mountpoint;
+    bool foreground;
+    int parent; /* where the shell's process waits for a byte; -1: nobody waits */
+    pthread_t main_thread;
+    atomic_bool loop_ended;
+    atomic_bool answered; /* the mount answered once */
+};
+
+static const char usage[] =
+    "usage: shufflefs [-f] [-o OPTION[=VALUE],...] SHARDS... MOUNTPOINT\n"
+    "       shufflefs [-f] [-o ...] -c FILE [SHARDS...] MOUNTPOINT\n"
+    "\n"
+    "Mounts tar shards: epoch-E/rank-R/ is a folder whose file order is the epoch's distributed "
+    "shuffle.\n"
+    "SHARDS: tar files, folders of *.tar, patterns like 'train-{000000..000146}.tar', globs, "
+    "@LIST.\n"
+    "\n"
+    "  -f           stay in the foreground\n"
+    "  -c FILE      read options and shards from an ini file\n"
+    "  -o LIST      options, separated by commas\n"
+    "  -d           debug libfuse; stays in the foreground\n"
+    "  -v           say what is done\n"
+    "  -h, --help   this help        -V, --version   the version\n"
+    "\n"
+    "  world=W                     ranks that the epoch is dealt over (1)\n"
+    "  seed=S, epoch=E             as DistributedSampler's seed; the epoch shown at the start (0, "
+    "0)\n"
+    "  order=torch|sequential      shuffle=True or False of DistributedSampler (torch)\n"
+    "  remainder=pad|drop|keep     when ranks do not divide the epoch (pad); drop_last = drop\n"
+    "  fields=jpg/jpeg/png:cls     which fields appear, with alternatives (all)\n"
+    "  label=auto|cls|dir|none     where a sample's class comes from (auto)\n"
+    "  prime=N                     names that one listing instantiates (65536; 262144 without "
+    "privilege)\n"
+    "  strict                      refuse shards with any problem\n"
+    "  uid=, gid=, allow_other, log=FILE, debug, and the usual words of mount(8)\n"
+    "\n"
+    "Unmount with `umount MOUNTPOINT` or `fusermount3 -u MOUNTPOINT`.\n";
+
+static void print_version(void)
+{
+    printf("shufflefs %s\nlibfuse %s, %s\n", SHUFFLEFS_VERSION, fuse_pkgversion(),
+           archive_version_string());
+}
+
+static int fail_usage(const char *what)
+{
+    report_error("%s; `shufflefs --help` tells more", what);
+    return EXIT_USAGE;
+}
+
+static int read_settings(struct program *program, const char *file, char **lists, size_t count,
+                         const char *base)
+{
+    int fault = file ? config_read(&program->config, file, base) : 0;
+
+    for (size_t i = 0; !fault && i < count; i++)
+        fault = config_set_options(&program->config, lists[i], base);
+    return fault;
+}
+
+static int add_shards(struct program *program, char **names, size_t count, const char *base)
+{
+    int fault = 0;
+
+    for (size_t i = 0; !fault && i < count; i++)
+        fault = shards_add(&program->config.shards, names[i], base);
+    return fault ? fault : shards_check(&program->config.shards);
+}
+
+/* Reads the command line. 0: mount; else the exit code plus one. */
+static int read_arguments(struct program *program, int count, char **arguments, char **lists)
+{
+    static const struct option options[] = {
+        {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {0}};
+    const char *file = NULL;
+    char base[4096];
+    size_t list_count = 0;
+    int option;
+
+    while ((option = getopt_long(count, arguments, "fc:o:dvhV", options, NULL)) != -1) {
+        switch (option) {
+        case 'f':
+            program->foreground = true;
+            break;
+        case 'c':
+            file = optarg;
+            break;
+        case 'o':
+            lists[list_count++] = optarg;
+            break;
+        case 'd':
+            program->config.debug = true;
+            break;
+        case 'v':
+            report_verbose(true);
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return 1;
+        case 'V':
+            print_version();
+            return 1;
+        default:
+            return EXIT_USAGE + 1; /* getopt named the option */
+        }
+    }
+    if (!getcwd(base, sizeof base)) {
+        report_error("the current folder: %s", strerror(errno));
+        return EXIT_FAULT + 1;
+    }
+    if (optind == count)
+        return fail_usage("no mount point given") + 1;
+    if (!file && optind + 1 == count)
+        return fail_usage("no shards, or no mount point, given") + 1;
+    if (read_settings(program, file, lists, list_count, base))
+        return EXIT_USAGE + 1;
+    if (add_shards(program, arguments + optind, (size_t)(count - optind - 1), base) ||
+        mountpoint_prepare(arguments[count - 1], &program->mountpoint))
+        return EXIT_FAULT + 1;
+    return 0;
+}
+
+/* libfuse's own words, as one line of ours. */
+static void on_fuse_log(enum fuse_log_level level, const char *format, va_list arguments)
+{
+    char text[512];
+    size_t length;
+
+    vsnprintf(text, sizeof text, format, arguments);
+    length = strlen(text);
+    while (length && text[length - 1] == '\n')
+        text[--length] = '\0';
+    if (level <= FUSE_LOG_ERR)
+        report_error("%s", text);
+    else if (level <= FUSE_LOG_WARNING)
+        report_warning("%s", text);
+    else
+        fprintf(stderr, "%s\n", text); /* debug: only in the foreground */
+}
+
+/* The name that df and mount show: the first shard's, as libfuse wants it written. */
+static void escape(const char *text, char *to, size_t room)
+{
+    size_t used = 0;
+
+    for (; *text && used + 3 < room; text++) {
+        if (*text == ',' || *text == '\\')
+            to[used++] = '\\';
+        to[used++] = *text;
+    }
+    to[used] = '\0';
+}
+
+static int open_session(struct program *program)
+{
+    const struct config *config = &program->config;
+    char source[1024], *options = NULL;
+    char *arguments[4] = {"shufflefs", "-o", NULL, NULL};
+    struct fuse_args args = {.argc = 3, .argv = arguments};
+
+    escape(config->shards.paths[0], source, sizeof source);
+    /* default_permissions is what checks who may open what: with no OPEN, nobody asks here. */
+    if (asprintf(&options, "fsname=%s,subtype=shufflefs,default_permissions%s%s%s%s", source,
+                 config->allow_other ? ",allow_other" : "", config->debug ? ",debug" : "",
+                 config->mount_options ? "," : "",
+                 config->mount_options ? config->mount_options : "") < 0)
+        return -ENOMEM;
+    arguments[2] = options;
+    fuse_set_log_func(on_fuse_log);
+    program->session = fuse_session_new(&args, &serve_operations, sizeof serve_operations,
+                                        &program->serve);
+    free(options);
+    if (!program->session)
+        return -EINVAL;
+    if (fuse_session_mount(program->session, program->mountpoint)) {
+        report_error("%s: cannot mount", program->mountpoint);
+        fuse_session_destroy(program->session);
+        program->session = NULL;
+        return -EPERM;
+    }
+    return 0;
+}
+
+static int open_all(struct program *program)
+{
+    struct config *config = &program->config;
+    int fault;
+
+    if (config->uid == CONFIG_ID_UNSET)
+        config->uid = getuid();
+    if (config->gid == (gid_t)CONFIG_ID_UNSET)
+        config->gid = getgid();
+    fault = dataset_open(&program->dataset, config);
+    if (fault)
+        return fault;
+    fault = reader_open(&program->reader, program->dataset.index, 0);
+    if (!fault)
+        fault = epochs_open(&program->epochs, &config->order, program->dataset.index->sample_count,
+                            config->epoch);
+    program->control = (struct control){.dataset = &program->dataset,
+                                        .epochs = program->epochs,
+                                        .reader = program->reader,
+                                        .counters = &program->serve.counters};
+    if (!fault)
+        fault = view_open(&program->view, &program->dataset, program->epochs, control_text,
+                          &program->control);
+    program->serve.view = program->view;
+    program->serve.reader = program->reader;
+    program->serve.prime = config->prime    ? config->prime
+                           : geteuid() == 0 ? PRIME_PRIVILEGED
+                                            : PRIME_UNPRIVILEGED;
+    if (fault)
+        report_error("no memory for the mount");
+    return fault;
+}
+
+static void close_all(struct program *program)
+{
+    view_close(program->view);
+    epochs_close(program->epochs);
+    reader_close(program->reader);
+    dataset_close(&program->dataset);
+    config_close(&program->config);
+    free(program->mountpoint);
+}
+
+/* The mount answers: leave the terminal and tell the process that the shell waits for. */
+static void announce(struct program *program)
+{
+    int null;
+
+    if (program->config.log && report_to_file(program->config.log) != 0)
+        report_warning("log=%s: going on without", program->config.log);
+    report_info("%s: mounted, %llu samples, fingerprint %s", program->mountpoint,
+                (unsigned long long)program->dataset.index->sample_count,
+                program->dataset.fingerprint);
+    if (program->parent < 0)
+        return;
+    if (!program->config.log)
+        report_to_syslog();
+    setsid();
+    if (chdir("/"))
+        report_warning("/: %s", strerror(errno));
+    null = open("/dev/null", O_RDWR);
+    for (int fd = 0; null >= 0 && fd <= 2; fd++)
+        dup2(null, fd);
+    if (null > 2)
+        close(null);
+    if (write(program->parent, "", 1) != 1)
+        report_warning("the mounting process is gone");
+    close(program->parent);
+    program->parent = -1;
+}
+
+static void do_nothing(int number)
+{
+    (void)number;
+}
+
+static void stop_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
+    sigaddset(set, SIGUSR1);
+}
+
+/* Waits until the mount answers, then for a signal to end it. SIGUSR1 comes from main, when the
+ * loop ended by itself. The names thread ends first, while there are handlers to answer it; then
+ * libfuse's loop, whose main thread sleeps until a signal wakes it. */
+static void *watch(void *context)
+{
+    struct program *program = context;
+    const struct timespec pause = {.tv_nsec = 5000000};
+    struct stat root;
+    sigset_t set;
+    int number;
+
+    if (stat(program->mountpoint, &root) == 0 && root.st_ino == VIEW_ROOT_INODE) {
+        mountpoint_read_ahead(&root, READ_AHEAD_KILOBYTES);
+        atomic_store(&program->answered, true);
+        announce(program);
+    } else if (!atomic_load(&program->loop_ended)) {
+        report_error("%s: mounted, but does not answer: %s", program->mountpoint, strerror(errno));
+        kill(getpid(), SIGTERM);
+    }
+    stop_signals(&set);
+    while (sigwait(&set, &number) != 0)
+        ;
+    names_stop(program->serve.names);
+    if (number == SIGUSR1)
+        return NULL;
+    report_info("%s: ending by signal %d", program->mountpoint, number);
+    fuse_session_exit(program->session);
+    while (!atomic_load(&program->loop_ended)) {
+        pthread_kill(program->main_thread, SIGUSR2);
+        nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+static int loop(struct program *program)
+{
+    struct fuse_loop_config *config = fuse_loop_cfg_create();
+    int result;
+
+    if (!config)
+        return -ENOMEM;
+    fuse_loop_cfg_set_clone_fd(config, 1);
+    fuse_loop_cfg_set_max_threads(config, THREADS_MOST);
+    result = fuse_session_loop_mt(program->session, config);
+    fuse_loop_cfg_destroy(config);
+    return result < 0 ? result : 0;
+}
+
+static int serve_mount(struct program *program)
+{
+    struct sigaction wake = {.sa_handler = do_nothing};
+    pthread_t watcher;
+    sigset_t set;
+    int fault;
+
+    /* Before any thread starts: all of them block these, so that sigwait() alone gets them. */
+    stop_signals(&set);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    sigaction(SIGUSR2, &wake, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    program->main_thread = pthread_self();
+    fault = names_open(&program->serve.names, program->session, program->view, program->mountpoint);
+    if (fault)
+        return fault;
+    fault = -pthread_create(&watcher, NULL, watch, program);
+    if (!fault) {
+        fault = loop(program);
+        atomic_store(&program->loop_ended, true);
+        /* Taken by the watcher if it still waits for a signal; pending, and harmless, if it does
+         * not. */
+        pthread_kill(watcher, SIGUSR1);
+        pthread_join(watcher, NULL);
+    } else {
+        names_stop(program->serve.names);
+    }
+    names_close(program->serve.names);
+    return fault;
+}
+
+static int run(struct program *program)
+{
+    int fault = open_all(program);
+
+    if (!fault)
+        fault = open_session(program);
+    if (!fault) {
+        fault = serve_mount(program);
+        if (fault)
+            report_error("%s: %s", program->mountpoint, strerror(-fault));
+        report_info("%s: ended", program->mountpoint);
+        fuse_session_unmount(program->session);
+        fuse_session_destroy(program->session);
+        if (!atomic_load(&program->answered))
+            fault = -EIO;
+    }
+    close_all(program);
+    return fault ? EXIT_FAULT : 0;
+}
+
+/* The shell's process: ends once the child's mount answers, or with the child's exit code. */
+static int wait_for_child(int from, pid_t child)
+{
+    char byte;
+    int status;
+
+    for (;;) {
+        ssize_t got = read(from, &byte, 1);
+        if (got == 1)
+            return 0;
+        if (got == 0 || errno != EINTR)
+            break;
+    }
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return EXIT_FAULT;
+    if (WIFSIGNALED(status))
+        report_error("ended by signal %d before the mount answered", WTERMSIG(status));
+    return WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : EXIT_FAULT;
+}
+
+static int start(struct program *program)
+{
+    int pipes[2];
+    pid_t child;
+
+    if (program->foreground || program->config.debug)
+        return run(program);
+    if (pipe2(pipes, O_CLOEXEC) || (child = fork()) < 0) {
+        report_error("cannot start the daemon: %s", strerror(errno));
+        close_all(program);
+        return EXIT_FAULT;
+    }
+    if (child) {
+        close(pipes[1]);
+        close_all(program);
+        return wait_for_child(pipes[0], child);
+    }
+    close(pipes[0]);
+    program->parent = pipes[1];
+    return run(program);
+}
+
+int main(int count, char **arguments)
+{
+    struct program program = {.parent = -1};
+    char **lists = calloc((size_t)count + 1, sizeof *lists);
+    int code;
+
+    report_program("shufflefs");
+    config_init(&program.config);
+    code = lists ? read_arguments(&program, count, arguments, lists) : EXIT_FAULT + 1;
+    free(lists);
+    if (code) {
+        close_all(&program);
+        return code - 1;
+    }
+    return start(&program);
+}

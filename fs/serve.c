@@ -1,0 +1,592 @@
+/* The file system's operations. Owns the per-listing counters and one buffer a thread; decides
+ * nothing about names or orders (view.h, epochs.h do). */
+#include "serve.h"
+
+#include "control.h"
+#include "list.h"
+#include "listing.h"
+#include "xattrs.h"
+
+#include "../core/report.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+/* Names and attributes never change under an inode; the kernel may keep them. Seconds. */
+#define FOREVER             (365 * 86400.0)
+#define BACKGROUND_REQUESTS 256
+#define READ_BYTES_MOST     ((size_t)1 << 20)
+
+static struct serve *serve_of(fuse_req_t request)
+{
+    return fuse_req_userdata(request);
+}
+
+/* A reply that cannot be sent means that the request was interrupted or the mount is gone: nobody
+ * is left to tell. */
+static void reply_error(fuse_req_t request, int fault)
+{
+    fuse_reply_err(request, fault < 0 ? -fault : fault);
+}
+
+static void on_init(void *context, struct fuse_conn_info *connection)
+{
+    struct serve *serve = context;
+
+    /* No OPEN, FLUSH and RELEASE for each file: the kernel asks once and goes by ENOSYS. What that
+     * needs: no O_TRUNC within OPEN, no cache dropped at OPEN. */
+    serve->no_open = connection->capable & FUSE_CAP_NO_OPEN_SUPPORT;
+    connection->want &= ~(unsigned)(FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_AUTO_INVAL_DATA |
+                                    FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_WRITEBACK_CACHE |
+                                    FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE |
+                                    FUSE_CAP_SPLICE_MOVE | FUSE_CAP_HANDLE_KILLPRIV);
+    connection->want |= connection->capable &
+                        (FUSE_CAP_READDIRPLUS | FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS);
+    connection->max_background = BACKGROUND_REQUESTS;
+    connection->congestion_threshold = BACKGROUND_REQUESTS * 3 / 4;
+    connection->time_gran = 1;
+}
+
+/* Control files are made anew at each LOOKUP: their names must be asked for each time. */
+static bool is_frozen(const struct view_node *node)
+{
+    return node && node->parent == VIEW_CONTROL_INODE && node->inode >= VIEW_NODE_INODE;
+}
+
+static int fill_entry(struct serve *serve, uint64_t inode, struct fuse_entry_param *entry)
+{
+    *entry = (struct fuse_entry_param){
+        .ino = inode,
+        .attr_timeout = FOREVER,
+        .entry_timeout = is_frozen(view_node(serve->view, inode)) ? 0 : FOREVER,
+    };
+    return view_stat(serve->view, inode, &entry->attr);
+}
+
+static void on_lookup(fuse_req_t request, fuse_ino_t parent, const char *name)
+{
+    struct serve *serve = serve_of(request);
+    struct view_node *folder = view_node(serve->view, parent);
+    struct fuse_entry_param entry;
+    uint64_t inode;
+    int fault = folder ? view_lookup(serve->view, folder, name, &inode) : -ENOTDIR;
+
+    if (!fault) {
+        fault = fill_entry(serve, inode, &entry);
+        if (fault)
+            view_forget(serve->view, inode, 1);
+    }
+    if (fault)
+        reply_error(request, fault);
+    else if (fuse_reply_entry(request, &entry))
+        view_forget(serve->view, inode, 1);
+}
+
+static void forget(struct serve *serve, uint64_t inode, uint64_t count)
+{
+    uint64_t member;
+
+    if (view_is_member(serve->view, inode, &member))
+        names_forget(serve->names, member);
+    else
+        view_forget(serve->view, inode, count);
+}
+
+static void on_forget(fuse_req_t request, fuse_ino_t inode, uint64_t count)
+{
+    forget(serve_of(request), inode, count);
+    fuse_reply_none(request);
+}
+
+static void on_forget_multi(fuse_req_t request, size_t count, struct fuse_forget_data *list)
+{
+    for (size_t i = 0; i < count; i++)
+        forget(serve_of(request), list[i].ino, list[i].nlookup);
+    fuse_reply_none(request);
+}
+
+static void on_getattr(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *file)
+{
+    struct stat status;
+    int fault = view_stat(serve_of(request)->view, inode, &status);
+
+    (void)file;
+    if (fault)
+        reply_error(request, fault);
+    else
+        fuse_reply_attr(request, &status, FOREVER);
+}
+
+static bool is_control_file(const struct view_node *node)
+{
+    return node && (node->kind == VIEW_EPOCH_FILE || node->kind == VIEW_RANK_FILE);
+}
+
+/* `> .control/epoch` truncates first: taken, as the text is frozen anyway. All else that changes is
+ * refused. */
+static void on_setattr(fuse_req_t request, fuse_ino_t inode, struct stat *attributes, int to_set,
+                       struct fuse_file_info *file)
+{
+    struct serve *serve = serve_of(request);
+    struct view_node *node = view_node(serve->view, inode);
+    struct stat status;
+    int fault;
+
+    (void)file;
+    if (!is_control_file(node) || !(to_set & FUSE_SET_ATTR_SIZE) || attributes->st_size != 0 ||
+        (to_set & (FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))) {
+        reply_error(request, EROFS);
+        return;
+    }
+    fault = view_stat(serve->view, inode, &status);
+    status.st_size = 0;
+    if (fault)
+        reply_error(request, fault);
+    else
+        fuse_reply_attr(request, &status, FOREVER);
+}
+
+static void on_open(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *file)
+{
+    (void)inode;
+    if (serve_of(request)->no_open) {
+        reply_error(request, ENOSYS);
+        return;
+    }
+    file->keep_cache = 1;
+    fuse_reply_open(request, file);
+}
+
+/* One buffer a thread, kept: malloc and page faults for each READ would cost more than the READ. */
+static pthread_key_t buffer_key;
+static pthread_once_t buffer_once = PTHREAD_ONCE_INIT;
+
+static void make_buffer_key(void)
+{
+    pthread_key_create(&buffer_key, free);
+}
+
+static char *thread_buffer(void)
+{
+    char *buffer;
+
+    pthread_once(&buffer_once, make_buffer_key);
+    buffer = pthread_getspecific(buffer_key);
+    if (!buffer) {
+        buffer = malloc(READ_BYTES_MOST);
+        pthread_setspecific(buffer_key, buffer);
+    }
+    return buffer;
+}
+
+static ssize_t read_text(const char *text, size_t bytes, char *buffer, size_t size, uint64_t from)
+{
+    if (from >= bytes)
+        return 0;
+    if (size > bytes - from)
+        size = bytes - (size_t)from;
+    memcpy(buffer, text + from, size);
+    return (ssize_t)size;
+}
+
+static ssize_t read_inode(struct serve *serve, uint64_t inode, char *buffer, size_t size,
+                          uint64_t from)
+{
+    struct view_node *node;
+    uint64_t which;
+    char label[24];
+    ssize_t got;
+
+    if (view_is_member(serve->view, inode, &which)) {
+        got = reader_read(serve->reader, which, buffer, size, from);
+        atomic_fetch_add_explicit(&serve->counters.reads, 1, memory_order_relaxed);
+        if (got > 0)
+            atomic_fetch_add_explicit(&serve->counters.bytes, (unsigned long long)got,
+                                      memory_order_relaxed);
+        names_want(serve->names, which);
+        return got;
+    }
+    if (view_is_label(serve->view, inode, &which))
+        return read_text(label, dataset_label_text(view_dataset(serve->view), which, label), buffer,
+                         size, from);
+    node = view_node(serve->view, inode);
+    if (!node)
+        return -ENOENT;
+    if (node->kind == VIEW_LIST) {
+        int fault = list_prepare(serve->view, node);
+        return fault ? fault : list_read(serve->view, node, buffer, size, from);
+    }
+    return node->text ? read_text(node->text, node->text_bytes, buffer, size, from) : -EISDIR;
+}
+
+static void on_read(fuse_req_t request, fuse_ino_t inode, size_t size, off_t from,
+                    struct fuse_file_info *file)
+{
+    char *buffer = thread_buffer();
+    ssize_t got;
+
+    (void)file;
+    if (!buffer || size > READ_BYTES_MOST) {
+        reply_error(request, buffer ? EINVAL : ENOMEM);
+        return;
+    }
+    got = read_inode(serve_of(request), inode, buffer, size, (uint64_t)from);
+    if (got < 0)
+        reply_error(request, (int)got);
+    else
+        fuse_reply_buf(request, buffer, (size_t)got);
+}
+
+static void refuse_write(struct serve *serve, uint64_t inode, bool stored)
+{
+    atomic_fetch_add(&serve->counters.refused_writes, 1);
+    if (!stored)
+        return;
+    /* Root opened the file for writing and stored through a shared mapping. The kernel now writes
+     * the page back; it is refused, and what readers may have seen is taken out of the cache. */
+    atomic_fetch_add(&serve->counters.undone_stores, 1);
+    report_warning("inode %llu: a store through a shared mapping was undone; samples are read-only",
+                   (unsigned long long)inode);
+    names_invalidate(serve->names, inode);
+}
+
+static void on_write(fuse_req_t request, fuse_ino_t inode, const char *text, size_t size,
+                     off_t from, struct fuse_file_info *file)
+{
+    struct serve *serve = serve_of(request);
+    struct view_node *node = view_node(serve->view, inode);
+    bool stored = file->writepage;
+    uint64_t epoch;
+    char *names;
+    size_t bytes;
+    int fault;
+
+    if (!is_control_file(node)) {
+        reply_error(request, EROFS);
+        refuse_write(serve, inode, stored);
+        return;
+    }
+    /* At the start, or appended to the frozen text (`>>`): the text of one write is the whole of
+     * what is asked. */
+    if ((from != 0 && (size_t)from != node->text_bytes) || control_parse(text, size, &epoch) != 0) {
+        reply_error(request, EINVAL);
+        return;
+    }
+    fault = view_move(serve->view, node->kind == VIEW_EPOCH_FILE, node->plan.rank, node->plan.world,
+                      epoch, &names, &bytes);
+    if (fault) {
+        free(names);
+        reply_error(request, fault);
+        return;
+    }
+    if (names)
+        atomic_fetch_add(&serve->counters.switches, 1);
+    names_drop(serve->names, request, size, VIEW_CURRENT_INODE, names, bytes);
+}
+
+/* A listing under way: what its folder handle stands for. */
+struct listing {
+    atomic_ullong primed; /* names instantiated so far */
+};
+
+static void on_opendir(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *file)
+{
+    struct listing *listing = calloc(1, sizeof *listing);
+
+    (void)inode;
+    if (!listing) {
+        reply_error(request, ENOMEM);
+        return;
+    }
+    file->fh = (uint64_t)(uintptr_t)listing;
+    if (fuse_reply_open(request, file))
+        free(listing);
+}
+
+static void on_releasedir(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *file)
+{
+    (void)inode;
+    free((struct listing *)(uintptr_t)file->fh);
+    reply_error(request, 0);
+}
+
+/* A READDIR or READDIRPLUS answer being filled. */
+struct filling {
+    fuse_req_t request;
+    struct serve *serve;
+    struct listing *listing;
+    char *buffer;
+    size_t room, used;
+    bool plus;
+};
+
+/* An entry past `prime=`, or one whose node only a LOOKUP makes, is listed but not instantiated:
+ * inode 0. Of what is instantiated here, only members and labels, the kernel's count needs no
+ * keeping. */
+static bool fill(void *context, const struct listing_entry *item)
+{
+    struct filling *filling = context;
+    char *to = filling->buffer + filling->used;
+    size_t room = filling->room - filling->used, need;
+    struct fuse_entry_param entry = {
+        .attr = {.st_ino = item->inode ? item->inode : UINT32_MAX, .st_mode = item->type}};
+    bool primed = filling->plus && item->sample != UINT64_MAX &&
+                  atomic_load_explicit(&filling->listing->primed, memory_order_relaxed) <
+                      filling->serve->prime;
+
+    if (primed && fill_entry(filling->serve, item->inode, &entry))
+        primed = false;
+    need = filling->plus
+               ? fuse_add_direntry_plus(filling->request, to, room, item->name, &entry, item->next)
+               : fuse_add_direntry(filling->request, to, room, item->name, &entry.attr, item->next);
+    if (need > room)
+        return false;
+    filling->used += need;
+    if (primed)
+        atomic_fetch_add_explicit(&filling->listing->primed, 1, memory_order_relaxed);
+    return true;
+}
+
+/* The keeper's folder: each member that waits for a name gets one, in whatever order. */
+static void fill_keeper(struct filling *filling, off_t offset)
+{
+    struct fuse_entry_param entry;
+    uint64_t from = (uint64_t)offset, member;
+    char name[24];
+
+    while (filling->used + 256 <= filling->room &&
+           names_next(filling->serve->names, from, &member)) {
+        snprintf(name, sizeof name, "%llu", (unsigned long long)member);
+        if (fill_entry(filling->serve, VIEW_MEMBER_INODE + member, &entry))
+            return;
+        from = member + 1;
+        filling->used += fuse_add_direntry_plus(filling->request, filling->buffer + filling->used,
+                                                filling->room - filling->used, name, &entry,
+                                                (off_t)from);
+    }
+}
+
+static void list(fuse_req_t request, fuse_ino_t inode, size_t size, off_t offset,
+                 struct fuse_file_info *file, bool plus)
+{
+    struct serve *serve = serve_of(request);
+    struct view_node *node = view_node(serve->view, inode);
+    struct filling filling = {
+        .request = request,
+        .serve = serve,
+        .listing = (struct listing *)(uintptr_t)file->fh,
+        .buffer = thread_buffer(),
+        .room = size < READ_BYTES_MOST ? size : READ_BYTES_MOST,
+        .plus = plus,
+    };
+    int fault = 0;
+
+    if (!node || !filling.buffer)
+        fault = node ? ENOMEM : ENOTDIR;
+    else if (node->kind == VIEW_KEEPER && plus)
+        fill_keeper(&filling, offset);
+    else
+        fault = listing_give(serve->view, node, offset, fill, &filling);
+    if (fault)
+        reply_error(request, fault);
+    else
+        fuse_reply_buf(request, filling.buffer, filling.used);
+}
+
+static void on_readdir(fuse_req_t request, fuse_ino_t inode, size_t size, off_t offset,
+                       struct fuse_file_info *file)
+{
+    list(request, inode, size, offset, file, false);
+}
+
+static void on_readdirplus(fuse_req_t request, fuse_ino_t inode, size_t size, off_t offset,
+                           struct fuse_file_info *file)
+{
+    list(request, inode, size, offset, file, true);
+}
+
+static void on_statfs(fuse_req_t request, fuse_ino_t inode)
+{
+    const struct index *index = view_dataset(serve_of(request)->view)->index;
+    struct statvfs status = {
+        .f_bsize = 4096,
+        .f_frsize = 4096,
+        .f_blocks = (index->bytes + 4095) / 4096,
+        .f_files = index->member_count,
+        .f_namemax = 255,
+    };
+
+    (void)inode;
+    fuse_reply_statfs(request, &status);
+}
+
+/* write(2) copies into the page cache before the kernel asks us: other readers would see the bytes
+ * until our EROFS arrives. But before it copies, the kernel asks whether the file has capabilities
+ * that a write must remove (file_remove_privs in fs/inode.c, cap_inode_need_killpriv in
+ * security/commoncap.c). So samples claim to have some; the kernel asks to have them removed, is
+ * refused, and refuses the write before a byte was copied. Nothing lists or honours the claim: it
+ * is no valid value, and samples are not executable. A store through a shared mapping does not pass
+ * there. */
+#define CAPABILITY "security.capability"
+
+static bool is_read_only_file(struct serve *serve, uint64_t inode)
+{
+    struct view_node *node = view_node(serve->view, inode);
+    uint64_t which;
+
+    return view_is_member(serve->view, inode, &which) ||
+           view_is_label(serve->view, inode, &which) || (node && node->kind == VIEW_LIST);
+}
+
+static void on_getxattr(fuse_req_t request, fuse_ino_t inode, const char *name, size_t size)
+{
+    struct serve *serve = serve_of(request);
+    char *value = NULL;
+    ssize_t bytes;
+
+    if (strcmp(name, CAPABILITY) == 0 && is_read_only_file(serve, inode)) {
+        if (size == 0)
+            fuse_reply_xattr(request, 1);
+        else
+            fuse_reply_buf(request, "", 1);
+        return;
+    }
+    bytes = xattrs_get(serve->view, inode, name, &value);
+    if (bytes < 0)
+        reply_error(request, (int)bytes);
+    else if (size == 0)
+        fuse_reply_xattr(request, (size_t)bytes);
+    else if ((size_t)bytes > size)
+        reply_error(request, ERANGE);
+    else
+        fuse_reply_buf(request, value, (size_t)bytes);
+    if (bytes >= 0)
+        free(value);
+}
+
+static void on_listxattr(fuse_req_t request, fuse_ino_t inode, size_t size)
+{
+    const char *list;
+    size_t bytes = xattrs_list(serve_of(request)->view, inode, &list);
+
+    if (size == 0)
+        fuse_reply_xattr(request, bytes);
+    else if (bytes > size)
+        reply_error(request, ERANGE);
+    else
+        fuse_reply_buf(request, list, bytes);
+}
+
+/* Everything that would change the view. */
+
+static void on_mknod(fuse_req_t request, fuse_ino_t parent, const char *name, mode_t mode,
+                     dev_t device)
+{
+    (void)parent, (void)name, (void)mode, (void)device;
+    reply_error(request, EROFS);
+}
+
+static void on_mkdir(fuse_req_t request, fuse_ino_t parent, const char *name, mode_t mode)
+{
+    (void)parent, (void)name, (void)mode;
+    reply_error(request, EROFS);
+}
+
+static void on_remove(fuse_req_t request, fuse_ino_t parent, const char *name)
+{
+    (void)parent, (void)name;
+    reply_error(request, EROFS);
+}
+
+static void on_symlink(fuse_req_t request, const char *link, fuse_ino_t parent, const char *name)
+{
+    (void)link, (void)parent, (void)name;
+    reply_error(request, EROFS);
+}
+
+static void on_rename(fuse_req_t request, fuse_ino_t parent, const char *name,
+                      fuse_ino_t new_parent, const char *new_name, unsigned flags)
+{
+    (void)parent, (void)name, (void)new_parent, (void)new_name, (void)flags;
+    reply_error(request, EROFS);
+}
+
+static void on_link(fuse_req_t request, fuse_ino_t inode, fuse_ino_t parent, const char *name)
+{
+    (void)inode, (void)parent, (void)name;
+    reply_error(request, EROFS);
+}
+
+static void on_create(fuse_req_t request, fuse_ino_t parent, const char *name, mode_t mode,
+                      struct fuse_file_info *file)
+{
+    (void)parent, (void)name, (void)mode, (void)file;
+    reply_error(request, EROFS);
+}
+
+static void on_setxattr(fuse_req_t request, fuse_ino_t inode, const char *name, const char *value,
+                        size_t size, int flags)
+{
+    (void)inode, (void)name, (void)value, (void)size, (void)flags;
+    reply_error(request, EROFS);
+}
+
+static void on_removexattr(fuse_req_t request, fuse_ino_t inode, const char *name)
+{
+    struct serve *serve = serve_of(request);
+
+    reply_error(request, EROFS);
+    if (strcmp(name, CAPABILITY) == 0 && is_read_only_file(serve, inode))
+        refuse_write(serve, inode, false);
+}
+
+static void on_fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off_t length,
+                         struct fuse_file_info *file)
+{
+    (void)inode, (void)mode, (void)offset, (void)length, (void)file;
+    reply_error(request, EROFS);
+}
+
+static void on_copy_file_range(fuse_req_t request, fuse_ino_t from, off_t from_offset,
+                               struct fuse_file_info *from_file, fuse_ino_t to, off_t to_offset,
+                               struct fuse_file_info *to_file, size_t size, int flags)
+{
+    (void)from, (void)from_offset, (void)from_file, (void)to, (void)to_offset, (void)to_file;
+    (void)size, (void)flags;
+    reply_error(request, EROFS);
+}
+
+const struct fuse_lowlevel_ops serve_operations = {
+    .init = on_init,
+    .lookup = on_lookup,
+    .forget = on_forget,
+    .forget_multi = on_forget_multi,
+    .getattr = on_getattr,
+    .setattr = on_setattr,
+    .open = on_open,
+    .read = on_read,
+    .write = on_write,
+    .opendir = on_opendir,
+    .readdir = on_readdir,
+    .readdirplus = on_readdirplus,
+    .releasedir = on_releasedir,
+    .statfs = on_statfs,
+    .getxattr = on_getxattr,
+    .listxattr = on_listxattr,
+    .mknod = on_mknod,
+    .mkdir = on_mkdir,
+    .unlink = on_remove,
+    .rmdir = on_remove,
+    .symlink = on_symlink,
+    .rename = on_rename,
+    .link = on_link,
+    .create = on_create,
+    .setxattr = on_setxattr,
+    .removexattr = on_removexattr,
+    .fallocate = on_fallocate,
+    .copy_file_range = on_copy_file_range,
+};

@@ -1,0 +1,528 @@
+/* Names <-> inodes. Owns the table of nodes; never talks to the kernel. */
+#include "view.h"
+
+#include "list.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+static const enum view_kind rank_kinds[GRAMMAR_VIEWS] = {VIEW_RANK, VIEW_KEYS, VIEW_LIST};
+
+struct view {
+    const struct dataset *dataset;
+    struct epochs *epochs;
+    view_text_maker *make_text;
+    void *text_context;
+    struct grammar grammar;
+    uid_t uid;
+    gid_t gid;
+    struct timespec changed; /* of the newest shard: every file shows it */
+    char keeper_name[32];
+    struct view_node *fixed[VIEW_KEEPER_INODE + 1];
+    pthread_mutex_t
+        lock;          /* guards the trees, next_inode, and each node's `lookups` and `detached` */
+    void *by_inode;    /* tsearch of nodes */
+    void *by_spelling; /* tsearch of nodes that are not detached and are no control files */
+    uint64_t next_inode;
+};
+
+static int compare_inodes(const void *a, const void *b)
+{
+    uint64_t x = ((const struct view_node *)a)->inode, y = ((const struct view_node *)b)->inode;
+    return (x > y) - (x < y);
+}
+
+static int compare_spellings(const void *a, const void *b)
+{
+    const struct view_node *x = a, *y = b;
+
+    if (x->parent != y->parent)
+        return x->parent < y->parent ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static struct view_node *new_node(const char *name, enum view_kind kind, uint64_t parent)
+{
+    size_t length = strlen(name) + 1;
+    struct view_node *node = calloc(1, sizeof *node + length);
+
+    if (!node)
+        return NULL;
+    memcpy(node->name, name, length);
+    node->kind = kind;
+    node->parent = parent;
+    return node;
+}
+
+static void free_node(void *pointer)
+{
+    struct view_node *node = pointer;
+
+    if (!node)
+        return;
+    list_close(node->list);
+    free(node->text);
+    free(node);
+}
+
+static int open_fixed(struct view *view)
+{
+    static const struct {
+        uint64_t inode;
+        enum view_kind kind;
+        const char *name;
+    } fixed[] = {
+        {VIEW_ROOT_INODE, VIEW_ROOT, ""},
+        {VIEW_CONTROL_INODE, VIEW_CONTROL, ".control"},
+        {VIEW_CURRENT_INODE, VIEW_CURRENT, "current"},
+        {VIEW_KEEPER_INODE, VIEW_KEEPER, ""},
+    };
+
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        struct view_node *node = new_node(fixed[i].name, fixed[i].kind, VIEW_ROOT_INODE);
+        if (!node)
+            return -ENOMEM;
+        node->inode = fixed[i].inode;
+        view->fixed[fixed[i].inode] = node;
+    }
+    return 0;
+}
+
+static void find_newest(struct view *view)
+{
+    const struct index *index = view->dataset->index;
+
+    for (size_t i = 0; i < index->shard_count; i++) {
+        struct timespec at = index->shards[i].modified;
+        if (at.tv_sec > view->changed.tv_sec ||
+            (at.tv_sec == view->changed.tv_sec && at.tv_nsec > view->changed.tv_nsec))
+            view->changed = at;
+    }
+}
+
+int view_open(struct view **out, const struct dataset *dataset, struct epochs *epochs,
+              view_text_maker *make_text, void *text_context)
+{
+    struct view *view = calloc(1, sizeof *view);
+    uint64_t secret[2] = {0};
+
+    if (!view)
+        return -ENOMEM;
+    pthread_mutex_init(&view->lock, NULL);
+    view->dataset = dataset;
+    view->epochs = epochs;
+    view->make_text = make_text;
+    view->text_context = text_context;
+    view->uid = dataset->config->uid;
+    view->gid = dataset->config->gid;
+    view->next_inode = VIEW_NODE_INODE;
+    grammar_open(&view->grammar, dataset);
+    find_newest(view);
+    if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret || open_fixed(view)) {
+        view_close(view);
+        return -ENOMEM;
+    }
+    snprintf(view->keeper_name, sizeof view->keeper_name, ".%016llx%08llx",
+             (unsigned long long)secret[0], (unsigned long long)(secret[1] & UINT32_MAX));
+    *out = view;
+    return 0;
+}
+
+static void leave_alone(void *node)
+{
+    (void)node;
+}
+
+void view_close(struct view *view)
+{
+    if (!view)
+        return;
+    tdestroy(view->by_spelling, leave_alone);
+    tdestroy(view->by_inode, free_node);
+    for (size_t i = 0; i < sizeof view->fixed / sizeof *view->fixed; i++)
+        free_node(view->fixed[i]);
+    pthread_mutex_destroy(&view->lock);
+    free(view);
+}
+
+const char *view_keeper_name(const struct view *view)
+{
+    return view->keeper_name;
+}
+
+const struct dataset *view_dataset(const struct view *view)
+{
+    return view->dataset;
+}
+
+const struct grammar *view_grammar(const struct view *view)
+{
+    return &view->grammar;
+}
+
+struct epochs *view_epochs(const struct view *view)
+{
+    return view->epochs;
+}
+
+struct view_node *view_node(struct view *view, uint64_t inode)
+{
+    struct view_node wanted = {.inode = inode}, **found;
+
+    if (inode <= VIEW_KEEPER_INODE)
+        return view->fixed[inode];
+    if (inode < VIEW_NODE_INODE)
+        return NULL;
+    pthread_mutex_lock(&view->lock);
+    found = tfind(&wanted, &view->by_inode, compare_inodes);
+    pthread_mutex_unlock(&view->lock);
+    return found ? *found : NULL;
+}
+
+bool view_is_member(const struct view *view, uint64_t inode, uint64_t *member)
+{
+    *member = inode - VIEW_MEMBER_INODE;
+    return inode >= VIEW_MEMBER_INODE && *member < view->dataset->index->member_count;
+}
+
+bool view_is_label(const struct view *view, uint64_t inode, uint64_t *sample)
+{
+    *sample = inode - VIEW_LABEL_INODE;
+    return view->dataset->makes_cls && inode >= VIEW_LABEL_INODE &&
+           *sample < view->dataset->index->sample_count;
+}
+
+/* The node that a name in a folder of ranks stands for, not yet in the table; NULL: there is none
+ * (-ENOENT) or no memory
+ * (-ENOMEM in *fault). The lock is held. */
+static struct view_node *parse_rank_node(struct view *view, const struct view_node *parent,
+                                         const char *name, int *fault)
+{
+    uint64_t rank, world;
+    const char *suffix = grammar_parse_rank(&view->grammar, name, &rank, &world);
+    enum grammar_view which;
+    struct view_node *node;
+
+    *fault = -ENOENT;
+    if (!suffix || !grammar_parse_view(suffix, &which))
+        return NULL;
+    *fault = -ENOMEM;
+    node = new_node(name, rank_kinds[which], parent->inode);
+    if (!node)
+        return NULL;
+    node->epoch = parent->kind == VIEW_CURRENT ? epochs_of_rank(view->epochs, rank, world)
+                                               : parent->epoch;
+    plan_open(&node->plan, view->dataset->index->sample_count, rank, world,
+              view->dataset->config->remainder);
+    return node;
+}
+
+static struct view_node *parse_epoch_node(const char *name, int *fault)
+{
+    uint64_t epoch;
+    struct view_node *node;
+
+    *fault = -ENOENT;
+    if (!grammar_parse_epoch(name, &epoch))
+        return NULL;
+    *fault = -ENOMEM;
+    node = new_node(name, VIEW_EPOCH, VIEW_ROOT_INODE);
+    if (node)
+        node->epoch = epoch;
+    return node;
+}
+
+/* Gives the node its inode and puts it in the table. The lock is held. */
+static int add_node(struct view *view, struct view_node *node, bool spelled)
+{
+    node->inode = view->next_inode++;
+    node->lookups = 1;
+    if (!tsearch(node, &view->by_inode, compare_inodes))
+        return -ENOMEM;
+    if (spelled && !tsearch(node, &view->by_spelling, compare_spellings)) {
+        tdelete(node, &view->by_inode, compare_inodes);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+static int lookup_spelled(struct view *view, const struct view_node *parent, const char *name,
+                          uint64_t *inode)
+{
+    struct view_node *node, **found;
+    int fault;
+
+    pthread_mutex_lock(&view->lock);
+    node = parent->kind == VIEW_ROOT ? parse_epoch_node(name, &fault)
+                                     : parse_rank_node(view, parent, name, &fault);
+    if (node) {
+        found = tfind(node, &view->by_spelling, compare_spellings);
+        if (found) {
+            free_node(node);
+            node = *found;
+            node->lookups++;
+            fault = 0;
+        } else {
+            fault = add_node(view, node, true);
+        }
+        if (fault)
+            free_node(node);
+        else
+            *inode = node->inode;
+    }
+    pthread_mutex_unlock(&view->lock);
+    return fault;
+}
+
+/* A control file: a new node each time, its text as of now. The text is made without the lock. */
+static int lookup_control(struct view *view, const char *name, uint64_t *inode)
+{
+    uint64_t rank = 0, world = 0;
+    const char *suffix;
+    struct view_node *node;
+    enum view_kind kind;
+    int fault;
+
+    if (strcmp(name, "epoch") == 0)
+        kind = VIEW_EPOCH_FILE;
+    else if (strcmp(name, "status") == 0 || strcmp(name, "fingerprint") == 0)
+        kind = VIEW_TEXT_FILE;
+    else if ((suffix = grammar_parse_rank(&view->grammar, name, &rank, &world)) &&
+             strcmp(suffix, ".epoch") == 0)
+        kind = VIEW_RANK_FILE;
+    else
+        return -ENOENT;
+    node = new_node(name, kind, VIEW_CONTROL_INODE);
+    if (!node)
+        return -ENOMEM;
+    node->plan.rank = rank;
+    node->plan.world = world;
+    node->text = view->make_text(view->text_context, name, kind, rank, world, &node->text_bytes);
+    if (!node->text) {
+        free_node(node);
+        return -ENOMEM;
+    }
+    pthread_mutex_lock(&view->lock);
+    fault = add_node(view, node, false);
+    if (!fault)
+        *inode = node->inode;
+    pthread_mutex_unlock(&view->lock);
+    if (fault)
+        free_node(node);
+    return fault;
+}
+
+static int lookup_root(struct view *view, const char *name, uint64_t *inode)
+{
+    if (strcmp(name, ".control") == 0)
+        *inode = VIEW_CONTROL_INODE;
+    else if (strcmp(name, "current") == 0)
+        *inode = VIEW_CURRENT_INODE;
+    else if (strcmp(name, view->keeper_name) == 0)
+        *inode = VIEW_KEEPER_INODE;
+    else
+        return lookup_spelled(view, view->fixed[VIEW_ROOT_INODE], name, inode);
+    return 0;
+}
+
+static int lookup_sample(struct view *view, const struct view_node *parent, const char *name,
+                         uint64_t *inode)
+{
+    enum grammar_view spelling = parent->kind == VIEW_KEYS ? GRAMMAR_KEYS : GRAMMAR_PLAIN;
+    const char *field;
+    struct order *order;
+    uint64_t position, sample;
+    int64_t member;
+
+    if (!grammar_parse_position(&view->grammar, name, &position) || position >= parent->plan.length)
+        return -ENOENT;
+    order = epochs_get(view->epochs, parent->epoch);
+    if (!order)
+        return -ENOMEM;
+    sample = order_sample(order, plan_global(&parent->plan, position));
+    epochs_put(view->epochs, order);
+    field = grammar_parse_field(&view->grammar, spelling, sample, name);
+    if (!field || !dataset_find_field(view->dataset, sample, field, strlen(field), &member))
+        return -ENOENT;
+    *inode = member < 0 ? VIEW_LABEL_INODE + sample : VIEW_MEMBER_INODE + (uint64_t)member;
+    return 0;
+}
+
+int view_lookup(struct view *view, const struct view_node *parent, const char *name,
+                uint64_t *inode)
+{
+    switch (parent->kind) {
+    case VIEW_ROOT:
+        return lookup_root(view, name, inode);
+    case VIEW_CONTROL:
+        return lookup_control(view, name, inode);
+    case VIEW_CURRENT:
+    case VIEW_EPOCH:
+        return lookup_spelled(view, parent, name, inode);
+    case VIEW_RANK:
+    case VIEW_KEYS:
+        return lookup_sample(view, parent, name, inode);
+    case VIEW_KEEPER:
+        return -ENOENT;
+    default:
+        return -ENOTDIR;
+    }
+}
+
+void view_forget(struct view *view, uint64_t inode, uint64_t count)
+{
+    struct view_node wanted = {.inode = inode}, **found, *node = NULL;
+
+    if (inode < VIEW_NODE_INODE)
+        return;
+    pthread_mutex_lock(&view->lock);
+    found = tfind(&wanted, &view->by_inode, compare_inodes);
+    if (found) {
+        node = *found;
+        node->lookups -= count < node->lookups ? count : node->lookups;
+        if (node->lookups == 0) {
+            struct view_node **spelled = tfind(node, &view->by_spelling, compare_spellings);
+            if (spelled && *spelled == node)
+                tdelete(node, &view->by_spelling, compare_spellings);
+            tdelete(node, &view->by_inode, compare_inodes);
+        } else {
+            node = NULL;
+        }
+    }
+    pthread_mutex_unlock(&view->lock);
+    free_node(node);
+}
+
+static int stat_node(struct view *view, struct view_node *node, struct stat *status)
+{
+    int fault;
+
+    switch (node->kind) {
+    case VIEW_LIST:
+        fault = list_prepare(view, node);
+        if (fault)
+            return fault;
+        status->st_mode = S_IFREG | 0444;
+        status->st_size = (off_t)list_size(node);
+        break;
+    case VIEW_TEXT_FILE:
+        status->st_mode = S_IFREG | 0444;
+        status->st_size = (off_t)node->text_bytes;
+        break;
+    case VIEW_EPOCH_FILE:
+    case VIEW_RANK_FILE:
+        status->st_mode = S_IFREG | 0644;
+        status->st_size = (off_t)node->text_bytes;
+        break;
+    case VIEW_KEEPER:
+        status->st_mode = S_IFDIR | 0700;
+        break;
+    default:
+        status->st_mode = S_IFDIR | 0555;
+        break;
+    }
+    return 0;
+}
+
+int view_stat(struct view *view, uint64_t inode, struct stat *status)
+{
+    const struct index *index = view->dataset->index;
+    struct view_node *node;
+    uint64_t which;
+    char text[24];
+    int fault = 0;
+
+    *status = (struct stat){
+        .st_ino = inode,
+        .st_nlink = 1,
+        .st_mode = S_IFREG | 0444,
+        .st_uid = view->uid,
+        .st_gid = view->gid,
+        .st_mtim = view->changed,
+        .st_ctim = view->changed,
+        .st_atim = view->changed,
+    };
+    if (view_is_member(view, inode, &which))
+        status->st_size = (off_t)index_member_size(&index->members[which]);
+    else if (view_is_label(view, inode, &which))
+        status->st_size = (off_t)dataset_label_text(view->dataset, which, text);
+    else if ((node = view_node(view, inode)))
+        fault = stat_node(view, node, status);
+    else
+        fault = -ENOENT;
+    status->st_blocks = (status->st_size + 511) / 512;
+    return fault;
+}
+
+/* Gathers the nodes of `current` that a switch leaves behind. */
+struct moving {
+    struct view *view;
+    struct view_node **nodes;
+    size_t count, room, bytes;
+    bool failed;
+};
+
+static void gather(const void *tree_node, VISIT visit, void *context)
+{
+    struct view_node *node = *(struct view_node *const *)tree_node;
+    struct moving *moving = context;
+
+    if ((visit != postorder && visit != leaf) || node->parent != VIEW_CURRENT_INODE ||
+        epochs_of_rank(moving->view->epochs, node->plan.rank, node->plan.world) == node->epoch)
+        return;
+    if (moving->count == moving->room) {
+        size_t room = moving->room ? moving->room * 2 : 64;
+        struct view_node **larger = reallocarray(moving->nodes, room, sizeof *larger);
+        if (!larger) {
+            moving->failed = true;
+            return;
+        }
+        moving->nodes = larger;
+        moving->room = room;
+    }
+    moving->nodes[moving->count++] = node;
+    moving->bytes += strlen(node->name) + 1;
+}
+
+/* The lock is held from the change of the epoch to the last detachment, so that no LOOKUP meets one
+ * without the other. */
+int view_move(struct view *view, bool all, uint64_t rank, uint64_t world, uint64_t epoch,
+              char **names, size_t *bytes)
+{
+    struct moving moving = {.view = view};
+    int fault = 0;
+    char *to = NULL;
+
+    *names = NULL;
+    *bytes = 0;
+    pthread_mutex_lock(&view->lock);
+    if (all)
+        epochs_move_all(view->epochs, epoch);
+    else
+        fault = epochs_move_rank(view->epochs, rank, world, epoch);
+    if (!fault)
+        twalk_r(view->by_spelling, gather, &moving);
+    if (!fault && moving.count)
+        to = *names = malloc(moving.bytes);
+    if (moving.failed || (moving.count && !*names))
+        fault = -ENOMEM;
+    for (size_t i = 0; i < moving.count; i++) {
+        struct view_node *node = moving.nodes[i];
+        size_t length = strlen(node->name) + 1;
+        node->detached = true;
+        tdelete(node, &view->by_spelling, compare_spellings);
+        if (*names) {
+            memcpy(to, node->name, length);
+            to += length;
+        }
+    }
+    pthread_mutex_unlock(&view->lock);
+    *bytes = *names ? moving.bytes : 0;
+    free(moving.nodes);
+    return fault;
+}

@@ -1,0 +1,98 @@
+/* Extended attributes, made when asked for. Owns nothing. */
+#include "xattrs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PREFIX "user.shufflefs."
+
+static int print(char **value, unsigned long long number)
+{
+    return asprintf(value, "%llu", number);
+}
+
+static int of_sample(const struct dataset *dataset, uint64_t sample, int64_t member,
+                     const char *name, char **value)
+{
+    const struct index *index = dataset->index;
+
+    if (strcmp(name, "key") == 0)
+        return asprintf(value, "%s", index_key(index, sample));
+    if (strcmp(name, "shard") == 0)
+        return asprintf(value, "%s", index->shards[index_shard_of(index, sample)].path);
+    if (strcmp(name, "sample") == 0)
+        return print(value, sample);
+    if (strcmp(name, "offset") == 0 && member >= 0)
+        return print(value, index->members[member].offset);
+    if (strcmp(name, "label") == 0 && dataset->labels.of &&
+        dataset->labels.of[sample] != LABELS_MISSING) {
+        *value = malloc(24);
+        return *value ? (int)dataset_label_text(dataset, sample, *value) : -1;
+    }
+    return -2;
+}
+
+static int of_rank(const struct view_node *node, const char *name, char **value)
+{
+    if (strcmp(name, "samples") == 0)
+        return print(value, node->plan.length);
+    if (strcmp(name, "epoch") == 0)
+        return print(value, node->epoch);
+    return -2;
+}
+
+static bool is_rank(const struct view_node *node)
+{
+    return node && (node->kind == VIEW_RANK || node->kind == VIEW_KEYS || node->kind == VIEW_LIST);
+}
+
+ssize_t xattrs_get(struct view *view, uint64_t inode, const char *name, char **value)
+{
+    const struct dataset *dataset = view_dataset(view);
+    struct view_node *node;
+    uint64_t which;
+    int bytes = -2;
+
+    *value = NULL;
+    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0)
+        return -ENODATA;
+    name += strlen(PREFIX);
+    if (view_is_member(view, inode, &which))
+        bytes = of_sample(dataset, index_sample_of(dataset->index, which), (int64_t)which, name,
+                          value);
+    else if (view_is_label(view, inode, &which))
+        bytes = of_sample(dataset, which, -1, name, value);
+    else if (is_rank(node = view_node(view, inode)))
+        bytes = of_rank(node, name, value);
+    if (bytes == -2)
+        return -ENODATA;
+    return bytes < 0 ? -ENOMEM : bytes;
+}
+
+size_t xattrs_list(struct view *view, uint64_t inode, const char **list)
+{
+    static const char of_members[] = PREFIX "key\0" PREFIX "shard\0" PREFIX "sample\0" PREFIX
+                                            "offset\0" PREFIX "label";
+    static const char of_labels[] = PREFIX "key\0" PREFIX "shard\0" PREFIX "sample\0" PREFIX
+                                           "label";
+    static const char of_unlabelled[] = PREFIX "key\0" PREFIX "shard\0" PREFIX "sample\0" PREFIX
+                                               "offset";
+    static const char of_ranks[] = PREFIX "samples\0" PREFIX "epoch";
+    const struct dataset *dataset = view_dataset(view);
+    uint64_t which;
+
+    *list = of_ranks;
+    if (view_is_member(view, inode, &which)) {
+        uint64_t sample = index_sample_of(dataset->index, which);
+        bool labelled = dataset->labels.of && dataset->labels.of[sample] != LABELS_MISSING;
+        *list = labelled ? of_members : of_unlabelled;
+        return labelled ? sizeof of_members : sizeof of_unlabelled;
+    }
+    if (view_is_label(view, inode, &which)) {
+        *list = of_labels;
+        return sizeof of_labels;
+    }
+    return is_rank(view_node(view, inode)) ? sizeof of_ranks : 0;
+}

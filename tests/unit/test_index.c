@@ -1,0 +1,384 @@
+/* The index: WebDataset's samples, offsets that hold, and every odd member counted and never
+ * served. */
+#include "unit.h"
+
+#include "shard.h"
+
+#include "../../core/index.h"
+#include "../../core/reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct shard_folder folder;
+static struct index *set;
+
+static void begin(void)
+{
+    report_watch(NULL);
+    folder_make(&folder);
+}
+
+static int open_index(void)
+{
+    return index_open(&set, &folder.shards, 0);
+}
+
+static void end(void)
+{
+    index_close(set);
+    set = NULL;
+    folder_remove(&folder);
+    report_stop();
+}
+
+/* "KEY: field field" of a sample. */
+static const char *describe(uint64_t sample)
+{
+    static char text[1024];
+    int used = snprintf(text, sizeof text, "%s:", index_key(set, sample));
+
+    for (uint64_t m = set->first[sample]; m < set->first[sample + 1]; m++)
+        used += snprintf(text + used, sizeof text - (size_t)used, " %s",
+                         set->fields[set->members[m].field]);
+    return text;
+}
+
+static void expect_samples(const char *const *expected)
+{
+    uint64_t s = 0;
+
+    for (; expected[s]; s++) {
+        cr_assert(s < set->sample_count, "sample %s is missing", expected[s]);
+        cr_assert_str_eq(describe(s), expected[s]);
+    }
+    cr_assert_eq(set->sample_count, s);
+}
+
+#define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+Test(index, groups_adjacent_members_by_key_up_to_the_first_dot)
+{
+    begin();
+    folder_add_tar(&folder, "a.tar", "ustar",
+                   LIST("x.jpg", "1", "x.seg.png", "2", "d/v1.0/y.jpg", "3", "d/v1.0/y.CLS", "4",
+                        "./n/z.jpg", "5", "z.jpg", "6", "x.jpg", "7"));
+    cr_assert_eq(open_index(), 0);
+    expect_samples(LIST("x: jpg seg.png", "d/v1.0/y: cls jpg", "n/z: jpg", "z: jpg", "x: jpg"));
+    end();
+}
+
+Test(index, a_shard_border_ends_a_sample)
+{
+    begin();
+    folder_add_tar(&folder, "a.tar", "ustar", LIST("x.jpg", "1"));
+    folder_add_tar(&folder, "b.tar", "ustar", LIST("x.cls", "1"));
+    cr_assert_eq(open_index(), 0);
+    expect_samples(LIST("x: jpg", "x: cls"));
+    end();
+}
+
+Test(index, offsets_lead_to_the_bytes_in_every_format)
+{
+    static const char *const formats[] = {"ustar", "pax", "gnutar", "v7tar"};
+    char deep[400];
+
+    snprintf(deep, sizeof deep, "%0250d/key.jpg", 7);
+    for (size_t f = 0; f < 4; f++) {
+        struct reader *reader;
+        char bytes[16];
+        begin();
+        folder_add_tar(&folder, "a.tar", formats[f],
+                       LIST("a.jpg", "first", "a.cls", "12", "empty.txt", "", "b.jpg", "second"));
+        if (f == 1 || f == 2)
+            folder_add_tar(&folder, "b.tar", formats[f], LIST(deep, "deep one"));
+        cr_assert_eq(open_index(), 0);
+        cr_assert_eq(reader_open(&reader, set, 0), 0);
+        cr_assert_eq(
+            reader_read(reader, (uint64_t)index_find_field(set, 0, "jpg", 3), bytes, 16, 0), 5);
+        cr_assert(memcmp(bytes, "first", 5) == 0);
+        cr_assert_eq(
+            reader_read(reader, (uint64_t)index_find_field(set, 1, "txt", 3), bytes, 16, 0), 0);
+        cr_assert_eq(reader_read(reader, (uint64_t)index_find_field(set, 2, "jpg", 3), bytes, 3, 3),
+                     3);
+        cr_assert(memcmp(bytes, "ond", 3) == 0);
+        if (set->sample_count > 3) {
+            cr_assert_eq(
+                reader_read(reader, (uint64_t)index_find_field(set, 3, "jpg", 3), bytes, 16, 0), 8);
+            cr_assert(memcmp(bytes, "deep one", 8) == 0);
+        }
+        reader_close(reader);
+        end();
+    }
+}
+
+Test(index, odd_members_are_counted_and_do_not_split_a_sample)
+{
+    begin();
+    folder_add_tar(&folder, "a.tar", "pax",
+                   LIST("d/", "", "d/a.jpg", "1", "d/._a.jpg", "litter", "d/__meta__", "x",
+                        "d/a.lnk", "->a.jpg", "d/a.hard", "=>d/a.jpg", "d/a.fifo", "|", "d/a.big",
+                        "~", "d/plain", "x", "d/.hidden", "x", "d/ends.", "x", "d/a.jpg", "again",
+                        "d/a.cls", "", "../up.jpg", "1", "/abs.jpg", "1"));
+    cr_assert_eq(open_index(), 0);
+    expect_samples(LIST("d/a: cls jpg", "up: jpg", "abs: jpg"));
+    cr_assert_eq(set->problems[INDEX_LITTER], 1);
+    cr_assert_eq(set->problems[INDEX_METADATA], 1);
+    cr_assert_eq(set->problems[INDEX_LINK], 2);
+    cr_assert_eq(set->problems[INDEX_NOT_A_FILE], 1);
+    cr_assert_eq(set->problems[INDEX_SPARSE], 1);
+    cr_assert_eq(set->problems[INDEX_NO_EXTENSION], 3);
+    cr_assert_eq(set->problems[INDEX_DUPLICATE_FIELD], 1);
+    cr_assert_eq(set->problems[INDEX_EMPTY], 1);
+    cr_assert_eq(set->problems[INDEX_UNSAFE_PATH], 2);
+    cr_assert(report_watch("a.tar: offset") != NULL);
+    end();
+}
+
+Test(index, shards_that_are_no_tar_are_left_out_by_name)
+{
+    char noise[4096];
+
+    for (size_t i = 0; i < sizeof noise; i++)
+        noise[i] = (char)(i * 7919 >> 3);
+    begin();
+    folder_add_tar(&folder, "good.tar", "ustar", LIST("a.jpg", "1"));
+    folder_add_tar(&folder, "gzip.tar", "gzip", LIST("z.jpg", "1"));
+    folder_add_bytes(&folder, "noise.tar", noise, sizeof noise);
+    folder_add_bytes(&folder, "zero.tar", "", 0);
+    cr_assert_eq(open_index(), 0);
+    expect_samples(LIST("a: jpg"));
+    cr_assert_eq(set->problems[INDEX_COMPRESSED], 1);
+    cr_assert_eq(set->problems[INDEX_NOT_A_TAR], 2);
+    cr_assert(report_watch("gzip.tar: compressed with gzip") != NULL);
+    cr_assert(report_watch("noise.tar: not a tar") != NULL);
+    end();
+}
+
+/* Cuts good.tar to `size` bytes, or writes over `at`, as bad.tar. */
+static void damage(size_t keep, size_t at, const char *bytes, size_t length)
+{
+    size_t size;
+    char *tar = folder_read(&folder, "good.tar", &size);
+
+    cr_assert(keep <= size && at + length <= size);
+    memcpy(tar + at, bytes, length);
+    folder_add_bytes(&folder, "bad.tar", tar, keep);
+    free(tar);
+}
+
+Test(index, a_damaged_shard_gives_what_stands_before_the_damage)
+{
+    static const struct {
+        size_t keep, at;
+        const char *bytes;
+        size_t length;
+        enum index_problem problem;
+        uint64_t samples;
+    } cases[] = {
+        {2 * 512 + 512 + 2, 0, "", 0, INDEX_TRUNCATED, 1},       /* within b.jpg's data */
+        {2 * 512 + 100, 0, "", 0, INDEX_TRUNCATED, 1},           /* within b.jpg's header */
+        {4 * 512, 0, "", 0, INDEX_NO_TRAILER, 2},                /* no end blocks */
+        {5 * 512, 0, "", 0, INDEX_NO_TRAILER, 2},                /* one, and nothing more */
+        {6 * 512, 2 * 512, "Q", 1, INDEX_CORRUPT_HEADER, 1},     /* b.jpg's name is wrong */
+        {6 * 512, 5 * 512, "more", 4, INDEX_LONE_ZERO_BLOCK, 2}, /* the second end block is none */
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin();
+        folder_add_tar(&folder, "good.tar", "ustar", LIST("a.jpg", "1", "b.jpg", "2345"));
+        damage(cases[i].keep, cases[i].at, cases[i].bytes, cases[i].length);
+        /* The good one would be refused as a copy where the damage is none to its members. */
+        shards_close(&folder.shards);
+        folder.shards = (struct shard_list){0};
+        cr_assert_eq(shards_add(&folder.shards, "bad.tar", folder.path), 0);
+        cr_assert_eq(open_index(), 0);
+        cr_assert_eq(set->sample_count, cases[i].samples, "case %zu", i);
+        cr_assert_eq(set->problems[cases[i].problem], 1, "case %zu", i);
+        end();
+    }
+}
+
+Test(index, what_follows_the_end_is_reported_and_not_read)
+{
+    size_t size;
+    char *tar, twice[16384];
+
+    begin();
+    folder_add_tar(&folder, "good.tar", "ustar", LIST("a.jpg", "1"));
+    tar = folder_read(&folder, "good.tar", &size);
+    cr_assert(size * 2 <= sizeof twice);
+    memcpy(twice, tar, size);
+    memcpy(twice + size, tar, size);
+    free(tar);
+    folder_add_bytes(&folder, "good.tar", twice, size * 2);
+    cr_assert_eq(open_index(), 0);
+    cr_assert_eq(set->sample_count, 1);
+    cr_assert_eq(set->problems[INDEX_TRAILING_DATA], 1);
+    end();
+}
+
+Test(index, refuses_a_copy_of_a_shard_under_another_name)
+{
+    size_t size;
+    char *tar;
+
+    begin();
+    folder_add_tar(&folder, "one.tar", "ustar", LIST("a.jpg", "1"));
+    tar = folder_read(&folder, "one.tar", &size);
+    folder_add_bytes(&folder, "two.tar", tar, size);
+    free(tar);
+    cr_assert_eq(open_index(), -EINVAL);
+    cr_assert(report_watch("two.tar is a copy of") != NULL ||
+              report_watch("one.tar is a copy of") != NULL);
+    end();
+}
+
+/* Same names and sizes, other bytes: synthetic sets look like that. */
+Test(index, takes_shards_that_differ_in_their_bytes_alone)
+{
+    begin();
+    folder_add_tar(&folder, "one.tar", "ustar", LIST("a.jpg", "1"));
+    folder_add_tar(&folder, "two.tar", "ustar", LIST("a.jpg", "2"));
+    cr_assert_eq(open_index(), 0);
+    cr_assert_eq(set->sample_count, 2);
+    end();
+}
+
+Test(index, refuses_a_data_set_without_samples)
+{
+    begin();
+    folder_add_tar(&folder, "a.tar", "ustar", LIST("no-dot", "1"));
+    cr_assert_eq(open_index(), -ENODATA);
+    cr_assert(report_watch("no sample") != NULL);
+    end();
+}
+
+Test(index, refuses_a_shard_that_went_away)
+{
+    char path[400];
+
+    begin();
+    folder_add_tar(&folder, "a.tar", "ustar", LIST("a.jpg", "1"));
+    snprintf(path, sizeof path, "%s/a.tar", folder.path);
+    unlink(path);
+    cr_assert_eq(open_index(), -ENOENT);
+    cr_assert(report_watch("a.tar") != NULL);
+    end();
+}
+
+Test(index, finds_shard_and_sample_of_every_member)
+{
+    begin();
+    folder_add_tar(&folder, "a.tar", "ustar", LIST("a.jpg", "1", "a.cls", "1", "b.jpg", "1"));
+    folder_add_tar(&folder, "empty.tar", "ustar", LIST("no-dot", "1"));
+    folder_add_tar(&folder, "c.tar", "ustar", LIST("c.jpg", "1", "c.cls", "1", "c.txt", "1"));
+    cr_assert_eq(open_index(), 0);
+    cr_assert_eq(set->member_count, 6);
+    for (uint64_t m = 0; m < 6; m++) {
+        uint64_t sample = m < 2 ? 0 : m < 3 ? 1 : 2;
+        cr_assert_eq(index_sample_of(set, m), sample);
+        cr_assert_eq(index_shard_of(set, sample), sample < 2 ? 0 : 2);
+        cr_assert_eq(index_shard_of_member(set, m), sample < 2 ? 0 : 2);
+    }
+    end();
+}
+
+Test(index, finds_keys_past_every_mark)
+{
+    char *members[2 * 100 + 1];
+
+    begin();
+    for (int i = 0; i < 100; i++) {
+        cr_assert(asprintf(&members[2 * i], "k%d%s.jpg", i, i % 3 ? "-long-tail" : "") > 0);
+        members[2 * i + 1] = "1";
+    }
+    members[200] = NULL;
+    folder_add_tar(&folder, "a.tar", "ustar", (const char *const *)members);
+    cr_assert_eq(open_index(), 0);
+    for (int i = 0; i < 100; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "k%d%s", i, i % 3 ? "-long-tail" : "");
+        cr_assert_str_eq(index_key(set, (uint64_t)i), key);
+        free(members[2 * i]);
+    }
+    end();
+}
+
+/* A shard's hash covers what is in it, not where it is or when it was written. */
+Test(index, hash_follows_content_not_path_or_time)
+{
+    uint64_t hashes[3];
+    static const char *const names[] = {"a.tar", "other.tar", "a.tar"};
+
+    for (int i = 0; i < 3; i++) {
+        begin();
+        folder_add_tar(&folder, names[i], "ustar", i < 2 ? LIST("a.jpg", "1") : LIST("b.jpg", "1"));
+        cr_assert_eq(open_index(), 0);
+        hashes[i] = set->shards[0].hash;
+        end();
+    }
+    cr_assert_eq(hashes[0], hashes[1]);
+    cr_assert(hashes[0] != hashes[2]);
+}
+
+Test(reader, a_changed_shard_gives_eio_until_it_is_back)
+{
+    struct reader *reader;
+    struct stat status;
+    struct timespec times[2];
+    char path[400], byte;
+
+    begin();
+    folder_add_tar(&folder, "a.tar", "ustar", LIST("a.jpg", "1"));
+    folder_add_tar(&folder, "b.tar", "ustar", LIST("b.jpg", "2"));
+    cr_assert_eq(open_index(), 0);
+    cr_assert_eq(reader_open(&reader, set, 0), 0);
+    snprintf(path, sizeof path, "%s/a.tar", folder.path);
+    cr_assert_eq(reader_read(reader, 0, &byte, 1, 0), 1);
+    cr_assert_eq(stat(path, &status), 0);
+    cr_assert_eq(truncate(path, 700), 0);
+    cr_assert_eq(reader_read(reader, 0, &byte, 1, 0), -EIO);
+    cr_assert_eq(reader_read(reader, 1, &byte, 1, 0), 1);
+    cr_assert(byte == '2');
+    cr_assert_eq(reader_errors(reader, 0), 1);
+    cr_assert_eq(reader_errors(reader, 1), 0);
+    cr_assert(report_watch("a.tar: offset 512") != NULL);
+    cr_assert_eq(truncate(path, status.st_size), 0);
+    times[0] = status.st_atim;
+    times[1] = status.st_mtim;
+    cr_assert_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+    cr_assert_eq(reader_read(reader, 0, &byte, 1, 0), 1);
+    reader_close(reader);
+    end();
+}
+
+Test(reader, serves_more_shards_than_it_may_keep_open)
+{
+    struct reader *reader;
+    char name[32], text[8], byte[8];
+
+    begin();
+    for (int i = 0; i < 40; i++) {
+        snprintf(name, sizeof name, "%02d.tar", i);
+        snprintf(text, sizeof text, "%02d", i);
+        folder_add_tar(&folder, name, "ustar", LIST("a.jpg", text));
+    }
+    cr_assert_eq(open_index(), 0);
+    cr_assert_eq(reader_open(&reader, set, 4), 0);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 40; i++) {
+            int member = (i * 17) % 40;
+            snprintf(text, sizeof text, "%02d", member);
+            cr_assert_eq(reader_read(reader, (uint64_t)member, byte, 8, 0), 2);
+            cr_assert(memcmp(byte, text, 2) == 0);
+        }
+    }
+    reader_close(reader);
+    end();
+}
