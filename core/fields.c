@@ -147,7 +147,7 @@ static void keep_sample(struct index *index, const struct choice *choice, uint64
         if (g < 0 || cursor->best[g] != (int64_t)m)
             continue;
         member.field = choice->shown[member.field];
-        index->bytes += index_member_size(&member);
+        index->bytes += member.size;
         index->members[cursor->member++] = member;
     }
     qsort(index->members + start, cursor->member - start, sizeof *index->members, by_field);

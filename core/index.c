@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 /* Walks wait for storage more than for the processor, so more of them than cores; but each holds a
  * buffer. */
@@ -403,9 +404,9 @@ void index_close(struct index *index)
     free(index);
 }
 
-uint64_t index_member_size(const struct index_member *member)
+uint16_t index_header_check(const void *header)
 {
-    return (uint64_t)member->size_high << 32 | member->size_low;
+    return (uint16_t)XXH3_64bits(header, INDEX_HEADER_BYTES);
 }
 
 const char *index_key(const struct index *index, uint64_t sample)

@@ -45,17 +45,20 @@ enum index_problem {
 
 /* The longest field name: POSITION (up to 19 digits), a key of some length and the dot still fit
  * 255 bytes. */
-#define INDEX_FIELD_MAX 200
-/* Most members of one data set, and most bytes of one member. */
+#define INDEX_FIELD_MAX    200
+#define INDEX_HEADER_BYTES 512
+/* Most members of one data set, most bytes of one member, and the last offset of one. */
 #define INDEX_MEMBERS_MAX UINT32_MAX
 #define INDEX_SIZE_MAX    (((uint64_t)1 << 48) - 1)
+#define INDEX_OFFSET_MAX  INDEX_SIZE_MAX
 
-/* 16 bytes. `field` indexes index.fields. */
+/* 16 bytes. */
 struct index_member {
-    uint64_t offset; /* of the first data byte in the shard's file */
-    uint32_t size_low;
-    uint16_t size_high;
-    uint16_t field;
+    uint64_t offset : 48; /* of the first data byte in the shard's file */
+    uint64_t header : 16; /* index_header_check() of the 512 bytes before it, the member's own tar
+                             header */
+    uint64_t size : 48;   /* bytes */
+    uint64_t field : 16;  /* indexes index.fields */
 };
 
 struct index_shard {
@@ -101,7 +104,8 @@ void index_close(struct index *index); /* NULL is fine */
 
 const char *index_problem_name(enum index_problem problem);
 
-uint64_t index_member_size(const struct index_member *member);
+/* What tells a member's header from another's: 16 bits of a hash of its INDEX_HEADER_BYTES. */
+uint16_t index_header_check(const void *header);
 
 /* The key of `sample`: owned by the index. */
 const char *index_key(const struct index *index, uint64_t sample);

@@ -91,7 +91,7 @@ static struct span next_text(struct texts *texts)
 static bool has_two_folders(const struct index *index)
 {
     struct texts texts = texts_of(index, CONFIG_LABEL_DIR);
-    struct span first = {NULL, 0};
+    struct span first = {"", 0};
 
     for (uint64_t s = 0; s < index->sample_count; s++) {
         struct span span = next_text(&texts);

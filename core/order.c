@@ -135,6 +135,7 @@ bool order_is_large(uint64_t n)
         }                                                                                          \
     }
 
+/* NOLINTEND */
 DEFINE_RANDPERM(randperm_narrow, uint32_t)
 DEFINE_RANDPERM(randperm_wide, uint64_t)
 

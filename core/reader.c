@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* Descriptors left for everything that is not a shard. */
@@ -182,28 +183,53 @@ static const char *changed(const struct index_shard *shard, int fd)
     return NULL;
 }
 
-static const char *read_all(int fd, void *buffer, size_t size, uint64_t offset)
+/* Fills `parts` from `offset` on. NULL, or why not. */
+static const char *read_all(int fd, struct iovec *parts, int count, uint64_t offset)
 {
-    size_t done = 0;
-
-    while (done < size) {
-        ssize_t got = pread(fd, (char *)buffer + done, size - done, (off_t)(offset + done));
+    while (count) {
+        ssize_t got = preadv(fd, parts, count, (off_t)offset);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
             return strerror(errno);
         if (got == 0)
             return "the shard ends early";
-        done += (size_t)got;
+        offset += (uint64_t)got;
+        while (count && (size_t)got >= parts->iov_len) {
+            got -= (ssize_t)parts->iov_len;
+            parts++;
+            count--;
+        }
+        if (count) {
+            parts->iov_base = (char *)parts->iov_base + got;
+            parts->iov_len -= (size_t)got;
+        }
     }
     return NULL;
+}
+
+/* Reads `size` bytes of a member; with its first byte comes its header, which must be the one that
+ * was indexed: a shard rewritten in place under its old size and time is seen by that. */
+static const char *read_member(int fd, const struct index_member *member, void *buffer, size_t size,
+                               uint64_t from)
+{
+    char header[INDEX_HEADER_BYTES];
+    struct iovec parts[2] = {{header, sizeof header}, {buffer, size}};
+    const char *why;
+
+    if (from > 0)
+        return read_all(fd, parts + 1, 1, member->offset + from);
+    why = read_all(fd, parts, 2, member->offset - sizeof header);
+    if (!why && index_header_check(header) != member->header)
+        why = "the member's header changed since it was indexed";
+    return why;
 }
 
 ssize_t reader_read(struct reader *reader, uint64_t member, void *buffer, size_t size,
                     uint64_t from)
 {
     const struct index_member *at = &reader->index->members[member];
-    uint64_t length = index_member_size(at), offset = at->offset + from;
+    uint64_t length = at->size, offset = at->offset + from;
     size_t shard = index_shard_of_member(reader->index, member);
     const char *why;
     int fd;
@@ -217,7 +243,7 @@ ssize_t reader_read(struct reader *reader, uint64_t member, void *buffer, size_t
         return fail(reader, shard, offset, strerror(-fd));
     why = changed(&reader->index->shards[shard], fd);
     if (!why)
-        why = read_all(fd, buffer, size, offset);
+        why = read_member(fd, at, buffer, size, from);
     /* Asked again afterwards: a shard that is being rewritten must not slip through between the
      * two. */
     if (!why)

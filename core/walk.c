@@ -27,7 +27,8 @@
 struct source {
     int fd;
     uint64_t size, offset;
-    int fault; /* errno of a failed read, 0: none */
+    uint64_t filled; /* bytes of the buffer that stand right before `offset` in the file */
+    int fault;       /* errno of a failed read, 0: none */
     char buffer[READ_BYTES];
 };
 
@@ -76,6 +77,7 @@ static la_ssize_t on_read(struct archive *archive, void *context, const void **b
         return -1;
     }
     source->offset += (uint64_t)got;
+    source->filled = (uint64_t)got;
     *buffer = source->buffer;
     return got;
 }
@@ -88,6 +90,7 @@ static la_int64_t on_skip(struct archive *archive, void *context, la_int64_t req
 
     (void)archive;
     source->offset += step;
+    source->filled = 0;
     return (la_int64_t)step;
 }
 
@@ -150,7 +153,8 @@ static int append_text(struct walk *walk, const char *text)
 
     if (walk_grow(&walk->texts, &walk->text_room, walk->text_bytes + length, 1))
         return -ENOMEM;
-    memcpy(walk->texts + walk->text_bytes, text, length);
+    memcpy(walk->texts + walk->text_bytes, text,
+           length); /* NOLINT: walk_grow() made room, never NULL */
     walk->text_bytes += length;
     return 0;
 }
@@ -282,12 +286,28 @@ static void hash_member(struct pass *pass, const char *key, const char *field, u
     XXH3_64bits_update(pass->hash, numbers, sizeof numbers);
 }
 
+/* The block before a member's data is its header, and mostly still in the buffer. */
+static bool check_header(struct source *source, uint64_t offset, uint16_t *check)
+{
+    uint64_t at = offset - INDEX_HEADER_BYTES, start = source->offset - source->filled;
+    char block[INDEX_HEADER_BYTES];
+
+    if (at >= start && offset <= source->offset) {
+        *check = index_header_check(source->buffer + (at - start));
+        return true;
+    }
+    if (pread(source->fd, block, sizeof block, (off_t)at) != (ssize_t)sizeof block)
+        return false;
+    *check = index_header_check(block);
+    return true;
+}
+
 static int add_field(struct pass *pass, const char *name, uint64_t offset, uint64_t size)
 {
     struct walk *walk = pass->walk;
     size_t length = strlen(name) + 1;
     char *field;
-    uint16_t number;
+    uint16_t number, header;
     int fault = 0;
 
     if (walk_grow(&pass->path, &pass->path_room, length + 2, 1))
@@ -300,6 +320,8 @@ static int add_field(struct pass *pass, const char *name, uint64_t offset, uint6
         fault = field_number(walk, field, &number);
     if (fault)
         return fault;
+    if (!check_header(pass->source, offset, &header))
+        return pass->source->fault ? -pass->source->fault : -EIO;
     if (field_is_here(walk, number)) {
         note(pass, INDEX_DUPLICATE_FIELD, name, offset);
         return 0;
@@ -312,9 +334,9 @@ static int add_field(struct pass *pass, const char *name, uint64_t offset, uint6
                   sizeof *walk->members))
         return -ENOMEM;
     walk->members[walk->member_count++] = (struct index_member){
-        .offset = offset,
-        .size_low = (uint32_t)size,
-        .size_high = (uint16_t)(size >> 32),
+        .offset = offset & INDEX_OFFSET_MAX,
+        .header = header,
+        .size = size & INDEX_SIZE_MAX,
         .field = number,
     };
     walk->bytes += size;
@@ -335,7 +357,8 @@ static int take_member(struct pass *pass, struct archive_entry *entry)
 
     if (!name)
         name = archive_entry_pathname_utf8(entry);
-    if (!name || size < 0 || (uint64_t)size > INDEX_SIZE_MAX) {
+    if (!name || size < 0 || (uint64_t)size > INDEX_SIZE_MAX || offset > INDEX_OFFSET_MAX ||
+        offset < INDEX_HEADER_BYTES) {
         note(pass, INDEX_CORRUPT_HEADER, name, pass->end);
         return 0;
     }

@@ -209,6 +209,7 @@ static int open_session(struct program *program)
     fuse_set_log_func(on_fuse_log);
     program->session = fuse_session_new(&args, &serve_operations, sizeof serve_operations,
                                         &program->serve);
+    fuse_opt_free_args(&args); /* libfuse took a copy of its own there */
     free(options);
     if (!program->session)
         return -EINVAL;

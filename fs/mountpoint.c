@@ -30,6 +30,22 @@ static bool is_dead(int fault)
     return fault == ENOTCONN || fault == ECONNABORTED;
 }
 
+/* Whether a folder's mount is dead. stat() alone may be answered from attributes that the kernel
+ * remembers. */
+static bool mount_is_dead(const char *path)
+{
+    struct stat status;
+    int fd;
+
+    if (stat(path, &status))
+        return is_dead(errno);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return is_dead(errno);
+    close(fd);
+    return false;
+}
+
 /* The absolute path of a mount point that itself cannot be looked at: its folder is resolved, its
  * name kept. */
 static char *resolve_dead(const char *path)
@@ -183,7 +199,6 @@ static int refuse_taken(const char *path)
 
 int mountpoint_prepare(const char *path, char **absolute)
 {
-    struct stat status;
     int fault = 0;
 
     *absolute = realpath(path, NULL);
@@ -195,7 +210,7 @@ int mountpoint_prepare(const char *path, char **absolute)
                      errno == ENOENT ? "; the mount point must be there" : "");
         return fault;
     }
-    while (!fault && stat(*absolute, &status) && is_dead(errno))
+    while (!fault && mount_is_dead(*absolute))
         fault = take_away_dead(*absolute);
     if (!fault)
         fault = refuse_taken(*absolute);

@@ -172,16 +172,18 @@ struct epochs *view_epochs(const struct view *view)
 
 struct view_node *view_node(struct view *view, uint64_t inode)
 {
-    struct view_node wanted = {.inode = inode}, **found;
+    struct view_node wanted = {.inode = inode}, **found, *node;
 
     if (inode <= VIEW_KEEPER_INODE)
         return view->fixed[inode];
     if (inode < VIEW_NODE_INODE)
         return NULL;
+    /* The node outlives the lock, as the kernel holds its inode; the tree's own node may not. */
     pthread_mutex_lock(&view->lock);
     found = tfind(&wanted, &view->by_inode, compare_inodes);
+    node = found ? *found : NULL;
     pthread_mutex_unlock(&view->lock);
-    return found ? *found : NULL;
+    return node;
 }
 
 bool view_is_member(const struct view *view, uint64_t inode, uint64_t *member)
@@ -448,7 +450,7 @@ int view_stat(struct view *view, uint64_t inode, struct stat *status)
         .st_atim = view->changed,
     };
     if (view_is_member(view, inode, &which))
-        status->st_size = (off_t)index_member_size(&index->members[which]);
+        status->st_size = (off_t)index->members[which].size;
     else if (view_is_label(view, inode, &which))
         status->st_size = (off_t)dataset_label_text(view->dataset, which, text);
     else if ((node = view_node(view, inode)))

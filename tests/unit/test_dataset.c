@@ -75,7 +75,7 @@ Test(fields, alternatives_appear_under_the_first_name_and_lacking_samples_are_le
     cr_assert_str_eq(index_key(set.index, 3), "f");
     /* d has two alternatives: the one named first wins. */
     int64_t jpg = index_find_field(set.index, 2, "jpg", 3);
-    cr_assert_eq(index_member_size(&set.index->members[jpg]), 4);
+    cr_assert_eq(set.index->members[jpg].size, 4);
     cr_assert_eq(set.labels.of[3], 9);
     cr_assert_eq(set.index->problems[INDEX_FIELD_MISSING], 2);
     cr_assert_eq(index_shard_of(set.index, 2), 0);

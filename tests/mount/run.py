@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Runs the mount tests: real mounts, one process and one temp folder a test, nothing left behind.
+
+Usage: run.py [--binary-dir DIR] [--slow] [--limit SECONDS] [--label TEXT] [--list] [FILTER...]
+A FILTER is a part of a test's name, as --list shows it. Exit code 0: none failed.
+"""
+import argparse
+import faulthandler
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+sys.dont_write_bytecode = True
+
+
+def all_tests():
+    def walk(suite):
+        for test in suite:
+            if isinstance(test, unittest.TestSuite):
+                yield from walk(test)
+            else:
+                yield test
+    return list(walk(unittest.TestLoader().discover(str(HERE), "test_*.py")))
+
+
+def run_one(name):
+    """In a test's own process: runs it and writes what came of it to the file that the parent named."""
+    faulthandler.dump_traceback_later(float(os.environ["SHUFFLEFS_TEST_LIMIT"]) - 3)
+    test = next(test for test in all_tests() if test.id() == name)
+    result = unittest.TestResult()
+    test.run(result)
+    faults = [text for _, text in result.failures + result.errors]
+    skip = result.skipped[0][1] if result.skipped else None
+    outcome = {"faults": faults, "skip": skip}
+    pathlib.Path(os.environ["SHUFFLEFS_TEST_OUTCOME"]).write_text(json.dumps(outcome), encoding="utf-8")
+
+
+def end_group(process):
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def run_in_child(test, number, folder, options):
+    """Returns (faults, skip reason)."""
+    import harness
+    tag = "%s.%03d" % (folder.name.split(".")[-1], number)
+    own = folder / ("%03d" % number)
+    own.mkdir()
+    outcome = own / "outcome.json"
+    seconds = max(options.limit, getattr(getattr(test, test._testMethodName), "time_limit", 0))
+    environment = dict(os.environ, SHUFFLEFS_TEST_BINARY_DIR=str(options.binary_dir), SHUFFLEFS_TEST_TAG=tag,
+                       SHUFFLEFS_TEST_FOLDER=str(own), SHUFFLEFS_TEST_SLOW="1" if options.slow else "0",
+                       SHUFFLEFS_TEST_OUTCOME=str(outcome), SHUFFLEFS_TEST_LIMIT=str(seconds), PYTHONUTF8="1")
+    with open(own / "output", "wb") as output:
+        process = subprocess.Popen([sys.executable, str(HERE / "run.py"), "--one", test.id()], env=environment,
+                                   stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
+        late = False
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            late = True
+            harness.abort_connections(tag, own)
+            end_group(process)
+            process.wait(30)
+        except BaseException:  # an interrupted run leaves nothing behind either
+            end_group(process)
+            harness.clear_away(tag, own)
+            raise
+    left = harness.clear_away(tag, own)
+    end_group(process)
+    faults, skip = [], None
+    if outcome.exists() and not late:
+        told = json.loads(outcome.read_text(encoding="utf-8"))
+        faults, skip = told["faults"], told["skip"]
+    else:
+        faults = ["over its limit of %g s" % seconds if late else "the test's process died: %s" % process.returncode]
+        faults.append((own / "output").read_text(errors="replace"))
+        faults += [path.read_text(errors="replace") for path in own.glob("t/*.stderr")]
+    faults += ["left behind: " + line for line in left]
+    if not harness.mounts(tag):
+        shutil.rmtree(own, ignore_errors=True)
+    return faults, skip
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("filters", nargs="*", metavar="FILTER")
+    parser.add_argument("--binary-dir", type=pathlib.Path, default=HERE.parent.parent / "build")
+    parser.add_argument("--slow", action="store_true", help="the long tests too")
+    parser.add_argument("--limit", type=float, default=120, help="seconds for a test (default 120)")
+    parser.add_argument("--label", help="what is being tested, for the log")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def main():
+    options = parse(sys.argv[1:])
+    if options.one:
+        run_one(options.one)
+        return 0
+    tests = [t for t in all_tests() if not options.filters or any(f in t.id() for f in options.filters)]
+    if options.list:
+        print("\n".join(test.id() for test in tests))
+        return 0
+    import harness
+    if options.label:
+        print("mount tests: %s" % options.label, flush=True)
+    options.binary_dir = options.binary_dir.resolve()
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="shufflefs-tests."))
+    folder.chmod(0o755)
+    passed = failed = skipped = 0
+    if not tests:
+        print("FAIL  no test of that name")
+        failed = 1
+    for number, test in enumerate(tests):
+        start = time.monotonic()
+        faults, skip = run_in_child(test, number, folder, options)
+        word = "FAIL" if faults else "skip" if skip else "ok  "
+        line = "%s  %s  %.2f s" % (word, test.id(), time.monotonic() - start)
+        print(line + ("  (%s)" % skip if skip and not faults else ""), flush=True)
+        for fault in faults:
+            print("      " + fault.strip().replace("\n", "\n      "), flush=True)
+        passed, failed, skipped = passed + (word == "ok  "), failed + (word == "FAIL"), skipped + (word == "skip")
+    left = harness.clear_away(folder.name.split(".")[-1] + ".", folder)
+    if left:
+        failed += 1
+        print("FAIL  nothing is left behind\n      " + "\n      ".join(left))
+    if not harness.mounts(str(folder)):
+        shutil.rmtree(folder, ignore_errors=True)
+    print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,319 @@
+"""A mount's life: it answers when the shell says so, ends as asked, and leaves nothing behind."""
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import subprocess
+
+import harness
+import tars
+import torch_order
+from harness import MountCase, wait_gone
+
+N = 30
+
+
+class LifeCase(MountCase):
+    def setUp(self):
+        super().setUp()
+        self.data_set = tars.make_dataset(self.tmp / "shards", N)
+
+    def assert_serves(self, mount, world=1):
+        self.assert_rank(mount, self.data_set, torch_order.rank_order(N, world, 0), "epoch-0", "rank-0-of-%d" % world)
+
+
+class Background(LifeCase):
+    def test_the_command_returns_once_the_mount_answers(self):
+        for _ in range(5):
+            mount = self.mount(self.data_set.shards, foreground=False)
+            self.assertTrue(mount.mounted())
+            self.assertEqual(len(mount.list("current", "rank-0")), N)
+            self.assertEqual(mount.messages, "")
+            self.assert_serves(mount)
+            mount.unmount()
+
+    def test_the_daemon_lets_go_of_terminal_and_folder(self):
+        os.mkdir(self.tmp / "cwd")
+        # harness.run itself would hang if the daemon kept its ends of the pipes.
+        mount = self.mount(self.data_set.shards, foreground=False, cwd=str(self.tmp / "cwd"))
+        pid = mount.pid()
+        self.assertEqual(os.readlink("/proc/%d/cwd" % pid), "/")
+        self.assertNotEqual(os.getsid(pid), os.getsid(0))
+        os.rmdir(self.tmp / "cwd")
+
+    def test_failure_is_told_to_the_shell(self):
+        self.refused(self.command([self.tmp / "absent.tar"], self.mountpoint()), 1, "absent.tar")
+        self.refused(self.command(self.data_set.shards, self.tmp / "absent"), 1, self.tmp / "absent")
+
+    def test_relative_paths_work_from_any_folder(self):
+        where = self.mountpoint()
+        for cwd, shards, point in ((self.tmp, ["shards/train-{000000..000001}.tar"], os.path.basename(where)),
+                                   (self.tmp / "shards", ["."], "../" + os.path.basename(where))):
+            with self.subTest(cwd=cwd):
+                mount = self.mount(shards, where=point, foreground=False, cwd=str(cwd))
+                self.assert_serves(mount)
+                mount.unmount()
+
+    def test_long_forms_and_options_after_the_names_are_taken(self):
+        where = self.mountpoint()
+        result = harness.run([harness.binary(), *self.data_set.shards, where, "-o", "world=3"])
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        mount = harness.Mount(where, None, None, False)
+        self.addCleanup(mount.finish)
+        self.assertEqual(mount.status()["world"], 3)
+
+
+class Ends(LifeCase):
+    def ends(self, end):
+        """Each way to end, in the foreground and in the background."""
+        for foreground in (True, False):
+            with self.subTest(foreground=foreground):
+                mount = self.mount(self.data_set.shards, foreground=foreground)
+                self.assert_serves(mount)
+                pid = mount.pid()
+                end(mount, pid)
+                if not foreground:
+                    wait_gone(pid)
+                mount.expect_end()
+                self.assertEqual(os.listdir(mount.where), [])
+                self.assertEqual(harness.daemons(os.path.basename(mount.where)), [])
+
+    def test_sigterm(self):
+        self.ends(lambda mount, pid: os.kill(pid, signal.SIGTERM))
+
+    def test_sigint(self):
+        self.ends(lambda mount, pid: os.kill(pid, signal.SIGINT))
+
+    def test_sighup_in_the_foreground_ends_too(self):
+        mount = self.mount(self.data_set.shards)
+        os.kill(mount.pid(), signal.SIGHUP)
+        mount.expect_end()
+
+    @harness.needs_root
+    def test_umount(self):
+        self.ends(lambda mount, pid: self.assertEqual(harness.run(["umount", mount.where]).returncode, 0))
+
+    @harness.needs_program("fusermount3")
+    def test_fusermount3(self):
+        self.ends(lambda mount, pid: self.assertEqual(harness.run(["fusermount3", "-u", mount.where]).returncode, 0))
+
+    @harness.needs_root
+    def test_umount_with_an_open_file_is_busy_and_the_mount_goes_on(self):
+        mount = self.mount(self.data_set.shards)
+        with open(mount.path("current", "rank-0", "00000000.jpg"), "rb"):
+            self.assertNotEqual(harness.run(["umount", mount.where]).returncode, 0)
+            self.assert_serves(mount)
+        mount.unmount()
+
+    @harness.needs_root
+    def test_a_lazy_umount_ends_the_daemon_when_the_last_file_closes(self):
+        mount = self.mount(self.data_set.shards)
+        with open(mount.path("current", "rank-0", "00000000.jpg"), "rb") as file:
+            self.assertEqual(harness.run(["umount", "-l", mount.where]).returncode, 0)
+            self.assertEqual(file.read(), self.data_set.data(torch_order.rank_order(N, 1, 0)[0], "jpg"))
+        mount.expect_end()
+
+    def test_sigterm_with_an_open_file_detaches_and_ends(self):
+        for foreground in (True, False):
+            mount = self.mount(self.data_set.shards, foreground=foreground)
+            pid = mount.pid()
+            handles = [os.open(mount.path(*names), os.O_RDONLY) for names in
+                       (("current", "rank-0", "00000000.jpg"), ("current", "rank-0"), (".control", "status"))]
+            os.kill(pid, signal.SIGTERM)
+            if not foreground:
+                wait_gone(pid)
+            mount.expect_end()
+            self.assertEqual(os.listdir(mount.where), [])
+            for handle in handles:
+                with contextlib.suppress(OSError):  # close(2) may tell of the lost mount too
+                    os.close(handle)
+
+    def test_sigterm_right_after_the_start_leaves_nothing(self):
+        for _ in range(10):
+            where = self.mountpoint()
+            process = subprocess.Popen(self.command(self.data_set.shards, where, words=["-f"]), stderr=subprocess.PIPE)
+            try:
+                # At an arbitrary moment: the process exists, nothing more is known.
+                process.send_signal(signal.SIGTERM)
+                process.communicate(timeout=harness.PATIENCE)
+                self.assertIn(process.returncode, (0, 1, -signal.SIGTERM))
+            finally:
+                process.kill()
+                process.wait()
+            self.assertEqual(harness.mounts(os.path.basename(where)), [])
+
+
+class SamePlace(LifeCase):
+    def kill(self, mount):
+        """kill -9: what a crash leaves behind is a mount that answers ENOTCONN."""
+        pid = mount.pid()
+        os.kill(pid, signal.SIGKILL)
+        if mount.process:
+            mount.process.wait(harness.PATIENCE)
+        else:
+            wait_gone(pid)
+        mount.ended = True
+        self.assertTrue(mount.mounted())
+        self.assert_errno((errno.ENOTCONN, errno.ECONNABORTED), os.listdir, mount.where)
+
+    def test_a_dead_mount_is_replaced(self):
+        for foreground in (True, False):
+            dead = self.mount(self.data_set.shards, foreground=foreground)
+            self.kill(dead)
+            mount = self.mount(self.data_set.shards, where=dead.where, foreground=foreground)
+            self.assert_serves(mount)
+            points = [point for _, point, _ in harness.mounts(os.path.basename(dead.where))]
+            self.assertEqual(points, [dead.where])
+            mount.unmount()
+            self.assertEqual(os.listdir(dead.where), [])
+
+    def test_a_live_mount_is_left_alone(self):
+        mount = self.mount(self.data_set.shards, "world=3")
+        self.refused(self.command(self.data_set.shards, mount.where), 1, mount.where)
+        self.assertEqual(mount.status()["world"], 3)
+        self.assert_serves(mount)
+
+    def test_a_mount_inside_another_is_refused(self):
+        mount = self.mount(self.data_set.shards)
+        point = mount.path("current", "rank-0")
+        self.refused(self.command(self.data_set.shards, point), 1, point)
+        self.assert_serves(mount)
+
+
+class MountProgram(LifeCase):
+    """mount(8) and fstab."""
+
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() or not any(os.path.exists(folder + "/mount.fuse") for folder in ("/sbin", "/usr/sbin")):
+            self.skipTest("needs root and mount.fuse")
+        # mount(8) hands its helper no PATH: the program must be where a shell looks without one. It is put there in
+        # a mount namespace of our own.
+        place = "/usr/local/sbin"
+        if not os.path.isdir(place) or not harness.private_mounts():
+            self.skipTest("needs a mount namespace and " + place)
+        self.assertEqual(harness.run(["mount", "-t", "tmpfs", "tmpfs", place]).returncode, 0)
+        os.symlink(harness.binary(), place + "/shufflefs")
+
+    def mounted_by(self, command, where):
+        result = harness.run(command)
+        mount = harness.Mount(where, None, None, False)
+        self.addCleanup(mount.destroy)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(mount.status()["world"], 2)
+        self.assert_serves(mount, 2)
+        mount.unmount()
+
+    def test_mount_program(self):
+        where = self.mountpoint()
+        self.mounted_by(["mount", "-t", "fuse.shufflefs", "-o", "world=2", self.tmp / "shards", where], where)
+
+    def test_fstab_line(self):
+        where = self.mountpoint()
+        (self.tmp / "fstab").write_text(
+            "%s/shards %s fuse.shufflefs world=2,noauto,nofail,_netdev,nosuid,nodev,allow_other,x-systemd.automount 0 0\n"
+            % (self.tmp, where), encoding="utf-8")
+        self.mounted_by(["mount", "-T", self.tmp / "fstab", where], where)
+
+    def test_failure_is_told_to_mount(self):
+        where = self.mountpoint()
+        result = harness.run(["mount", "-t", "fuse.shufflefs", "-o", "world=0", self.tmp / "shards", where])
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("world", result.stderr)
+        self.assertEqual(harness.mounts(os.path.basename(where)), [])
+
+
+class Unprivileged(LifeCase):
+    """The daemon as uid 65534, mounting through fusermount3."""
+    unprivileged = True
+
+    def setUp(self):
+        super().setUp()
+        if not harness.can_be_nobody() or not shutil.which("fusermount3"):
+            self.skipTest("needs root, setpriv and fusermount3")
+        if harness.run(harness.AS_NOBODY + [harness.binary(), "-V"]).returncode:
+            self.skipTest("uid 65534 cannot run " + harness.binary())
+        if not harness.offer_dev_fuse(self.tmp):
+            self.skipTest("uid 65534 may not open /dev/fuse here")
+
+    def shell(self, script, *arguments):
+        result = harness.run(harness.AS_NOBODY + ["sh", "-ec", script, "sh", *arguments])
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout
+
+    def rank_text(self, epoch):
+        return b"".join(self.data_set.data(i, "jpg") for i in torch_order.rank_order(N, 1, 0, epoch=epoch))
+
+    def test_mount_list_read_switch_and_unmount(self):
+        for foreground in (True, False):
+            mount = self.mount(self.data_set.shards, user=True, foreground=foreground)
+            self.assertEqual(self.shell('ls "$1"', mount.path("current", "rank-0")).split(),
+                             ["%08d.jpg" % position for position in range(N)])
+            for epoch in range(4):
+                self.shell('echo $2 > "$1/.control/epoch"', mount.where, epoch)
+                self.shell('cat "$1"/current/rank-0/*.jpg > "$2"', mount.where, self.tmp / ("out%d" % foreground))
+                self.assertEqual(harness.read(self.tmp / ("out%d" % foreground)), self.rank_text(epoch))
+            mount.unmount()
+
+    def test_changes_are_refused(self):
+        mount = self.mount(self.data_set.shards, user=True)
+        result = harness.run(harness.AS_NOBODY + ["sh", "-c", 'echo x > "$1"', "sh",
+                                                  mount.path("current", "rank-0", "00000000.jpg")])
+        self.assertNotEqual(result.returncode, 0)
+        self.shell('test "$(cat "$1" | wc -c)" = $2', mount.path("epoch-0", "rank-0", "00000000.jpg"),
+                   len(self.data_set.data(torch_order.rank_order(N, 1, 0)[0], "jpg")))
+
+    def test_sigterm_unmounts(self):
+        mount = self.mount(self.data_set.shards, user=True)
+        os.kill(mount.pid(), signal.SIGTERM)
+        mount.expect_end()
+
+    def test_a_dead_mount_is_replaced(self):
+        mount = self.mount(self.data_set.shards, user=True)
+        mount.process.kill()
+        mount.process.wait(harness.PATIENCE)
+        mount.ended = True
+        again = self.mount(self.data_set.shards, where=mount.where, user=True)
+        self.assertEqual(len(harness.mounts(os.path.basename(mount.where))), 1)
+        again.unmount()
+
+
+class Cycles(LifeCase):
+    def cycles(self, count, wrapper=(), code=0):
+        for number in range(count):
+            mount = self.mount(self.data_set.shards, "world=2", wrapper=wrapper)
+            mount.set_epoch(number)
+            for rank in (0, 1):
+                self.assert_rank(mount, self.data_set, torch_order.rank_order(N, 2, rank, epoch=number), "current",
+                                 "rank-%d" % rank)
+            mount.list("current", "rank-0.keys")
+            mount.read("current", "rank-0.list")
+            mount.unmount()
+            self.assertEqual(mount.process.returncode, code, mount.stderr())
+            mount.process = None
+
+    def test_mount_list_read_unmount_again_and_again(self):
+        self.cycles(10)
+
+    @harness.slow
+    @harness.limit(600)
+    def test_mount_list_read_unmount_100_times(self):
+        self.cycles(100)
+
+    # fuse-compatible: threads of the daemon look at its own mount while others answer them.
+    VALGRIND = ("valgrind", "--quiet", "--sim-hints=fuse-compatible", "--leak-check=full", "--error-exitcode=99",
+                "--errors-for-leak-kinds=definite,indirect,possible", "--show-leak-kinds=definite,indirect,possible")
+
+    @harness.slow
+    @harness.needs_program("valgrind")
+    @harness.limit(1800)
+    def test_valgrind_finds_no_leak_over_100_cycles(self):
+        self.cycles(100, self.VALGRIND)
+
+    @harness.slow
+    @harness.needs_program("valgrind")
+    @harness.limit(600)
+    def test_valgrind_finds_no_leak_when_mounting_fails(self):
+        for shards, where in (([self.tmp / "absent.tar"], self.mountpoint()), (self.data_set.shards, self.tmp / "absent")):
+            self.refused([*self.VALGRIND, *self.command(shards, where, words=["-f"])], 1)
