@@ -40,16 +40,10 @@ struct setting {
     const struct key *key; /* NULL: not one of ours */
 };
 
-static void free_text(char **text)
-{
-    free(*text);
-}
-#define OWNED_TEXT __attribute__((cleanup(free_text))) char *
-
 __attribute__((format(printf, 2, 3))) static int refuse(const struct setting *setting,
                                                         const char *format, ...)
 {
-    OWNED_TEXT text = NULL;
+    char *text = NULL;
     va_list arguments;
 
     va_start(arguments, format);
@@ -59,6 +53,7 @@ __attribute__((format(printf, 2, 3))) static int refuse(const struct setting *se
     report_error("%s: %s%s%s: %s", setting->origin, setting->name,
                  setting->value != NULL ? "=" : "", setting->value != NULL ? setting->value : "",
                  text != NULL ? text : strerror(ENOMEM));
+    free(text);
     return -EINVAL;
 }
 
@@ -201,32 +196,39 @@ static const char *field_fault(const char *name, size_t length, const char *befo
     return NULL;
 }
 
+static const char *fields_fault(const char *fields)
+{
+    const char *name = fields;
+
+    while (true) {
+        size_t length = strcspn(name, "/:");
+        const char *fault = field_fault(name, length, fields);
+        if (fault != NULL || name[length] == '\0')
+            return fault;
+        name += length + 1;
+    }
+}
+
 static int set_fields(struct config *config, const struct setting *setting)
 {
     static const char form[] = "takes names as in jpg/jpeg/png:cls";
 
     if (setting->value == NULL)
         return refuse(setting, "%s", form);
-    OWNED_TEXT fields = strdup(setting->value);
+    char *fields = strdup(setting->value);
     if (fields == NULL)
         return refuse_memory(setting);
     for (char *byte = fields; *byte != '\0'; byte++) {
         if (*byte >= 'A' && *byte <= 'Z')
             *byte = (char)(*byte - 'A' + 'a');
     }
-    const char *name = fields;
-    while (true) {
-        size_t length = strcspn(name, "/:");
-        const char *fault = field_fault(name, length, fields);
-        if (fault != NULL)
-            return refuse(setting, "%s; %s", fault, form);
-        if (name[length] == '\0')
-            break;
-        name += length + 1;
+    const char *fault = fields_fault(fields);
+    if (fault != NULL) {
+        free(fields);
+        return refuse(setting, "%s; %s", fault, form);
     }
     free(config->fields);
     config->fields = fields;
-    fields = NULL;
     return 0;
 }
 
@@ -410,13 +412,14 @@ int config_set(struct config *config, const char *key, const char *value, const 
 
 int config_set_options(struct config *config, const char *text, const char *base)
 {
-    OWNED_TEXT option = malloc(strlen(text) + 1);
+    char *option = malloc(strlen(text) + 1);
+    int error = 0;
 
     if (option == NULL) {
         report_error("-o: %s", strerror(ENOMEM));
         return -ENOMEM;
     }
-    while (*text != '\0') {
+    while (*text != '\0' && error == 0) {
         char *out = option;
         for (; *text != '\0' && *text != ','; text++) {
             if (text[0] == '\\' && (text[1] == ',' || text[1] == '\\'))
@@ -430,11 +433,10 @@ int config_set_options(struct config *config, const char *text, const char *base
         char *value = strchr(option, '=');
         if (value != NULL)
             *value++ = '\0';
-        int error = config_set(config, option, value, "-o", base);
-        if (error < 0)
-            return error;
+        error = config_set(config, option, value, "-o", base);
     }
-    return 0;
+    free(option);
+    return error;
 }
 
 /* An ini file on its way through inih, which knows nothing of lines and cuts long ones in two. */
@@ -452,7 +454,7 @@ struct reading {
 __attribute__((format(printf, 3, 4))) static void stop(struct reading *reading, int error,
                                                        const char *format, ...)
 {
-    OWNED_TEXT text = NULL;
+    char *text = NULL;
     va_list arguments;
 
     va_start(arguments, format);
@@ -461,6 +463,7 @@ __attribute__((format(printf, 3, 4))) static void stop(struct reading *reading, 
     va_end(arguments);
     report_error("%s:%zu: %s", reading->path, reading->line,
                  text != NULL ? text : strerror(ENOMEM));
+    free(text);
     reading->error = error;
 }
 
@@ -573,31 +576,29 @@ static int handle(void *user, const char *section, const char *name, const char 
     return reading->error == 0;
 }
 
-static void close_file(FILE **file)
-{
-    if (*file != NULL)
-        fclose(*file);
-}
-
 int config_read(struct config *config, const char *path, const char *base)
 {
-    OWNED_TEXT folder = absolute(base, path);
+    struct reading reading = {.config = config, .path = path};
+    char *folder = absolute(base, path);
 
     if (folder == NULL) {
         report_error("%s: %s", path, strerror(ENOMEM));
         return -ENOMEM;
     }
-    __attribute__((cleanup(close_file))) FILE *file = fopen(folder, "re");
-    if (file == NULL) {
+    reading.file = fopen(folder, "re");
+    if (reading.file == NULL) {
         int error = errno;
         report_error("%s: %s", path, strerror(error));
+        free(folder);
         return -error;
     }
     strrchr(folder, '/')[1] = '\0';
-    struct reading reading = {.config = config, .file = file, .path = path, .folder = folder};
+    reading.folder = folder;
     int outcome = ini_parse_stream(next_line, &reading, handle, &reading);
     check_handled(&reading);
     if (reading.error == 0 && outcome != 0)
         stop(&reading, outcome == -2 ? -ENOMEM : -EINVAL, "inih gives up on this file");
+    fclose(reading.file);
+    free(folder);
     return reading.error;
 }

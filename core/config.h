@@ -52,8 +52,8 @@ void config_close(struct config *config);
 
 /* Sets one option. `value` is NULL for a bare word (`strict`); `=yes|no|true|false|1|0|on|off` is
  * taken too for switches. `origin` says where it stands ("-o", "FILE:7") and starts the message;
- * `base` is the absolute folder that relative paths start from. Returns 0, or -EINVAL after a line
- * that names origin, key and value, and for a value also what is allowed.
+ * `base` is the absolute folder that relative paths start from. Returns 0, or -EINVAL (or -ENOMEM)
+ * after a line that names origin, key and value, and for a value also what is allowed.
  *
  * Keys: world seed epoch order remainder drop_last fields label prime strict uid gid allow_other
  * debug log.

@@ -32,16 +32,10 @@ struct place {
     struct shard_list *list;
 };
 
-static void free_text(char **text)
-{
-    free(*text);
-}
-#define OWNED_TEXT __attribute__((cleanup(free_text))) char *
-
 __attribute__((format(printf, 3, 4))) static int complain(const struct place *place, int error,
                                                           const char *format, ...)
 {
-    OWNED_TEXT text = NULL;
+    char *text = NULL;
     va_list arguments;
 
     va_start(arguments, format);
@@ -55,6 +49,7 @@ __attribute__((format(printf, 3, 4))) static int complain(const struct place *pl
         report_error("%s: %s", place->origin, shown);
     else
         report_error("%s", shown);
+    free(text);
     return error;
 }
 
@@ -87,44 +82,38 @@ static char *join(const char *base, const char *name)
     return asprintf(&path, "%s%s%s", base, slash, name) < 0 ? NULL : path;
 }
 
-/* Appends `path`, which is the list's from then on, or freed. */
-static int append(const struct place *place, char *path)
+static int append(const struct place *place, const char *path)
 {
     struct shard_list *list = place->list;
 
-    if (list->count >= SHARDS_MAX) {
-        complain_count(place, path, list->count + 1);
-        free(path);
-        return -E2BIG;
-    }
+    if (list->count >= SHARDS_MAX)
+        return complain_count(place, path, list->count + 1);
     if (list->count >= list->capacity) {
         size_t capacity = list->count < 32 ? 64 : list->count * 2;
         char **paths = realloc(list->paths, capacity * sizeof *paths);
-        if (paths == NULL) {
-            free(path);
+        if (paths == NULL)
             return complain_memory(place);
-        }
         list->paths = paths;
         list->capacity = capacity;
     }
-    list->paths[list->count++] = path;
+    char *copy = strdup(path);
+    if (copy == NULL)
+        return complain_memory(place);
+    list->paths[list->count++] = copy;
     return 0;
 }
 
-/* Appends the file at `path`, of which `found` is the stat; takes `path` over. */
-static int add_file(const struct place *place, char *path, const struct stat *found)
+/* Appends the file at `path`, of which `found` is the stat. */
+static int add_file(const struct place *place, const char *path, const struct stat *found)
 {
-    OWNED_TEXT owned = path;
-
+    if (S_ISDIR(found->st_mode))
+        return complain(place, -EISDIR, "%s is a folder, not a tar file", path);
     if (!S_ISREG(found->st_mode))
-        return complain(place, S_ISDIR(found->st_mode) ? -EISDIR : -EINVAL, "%s is %s", path,
-                        S_ISDIR(found->st_mode) ? "a folder, not a tar file"
-                                                : "not a regular file");
+        return complain(place, -EINVAL, "%s is not a regular file", path);
     if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) < 0) {
         int error = errno;
         return complain(place, -error, "%s cannot be read: %s", path, strerror(error));
     }
-    owned = NULL;
     return append(place, path);
 }
 
@@ -158,10 +147,29 @@ static int compare_entries(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
+static int add_entry(const struct place *place, const char *folder, const char *name)
+{
+    char *path = join(folder, name);
+    struct stat found;
+    int error;
+
+    if (path == NULL)
+        return complain_memory(place);
+    if (stat(path, &found) == 0) {
+        error = add_file(place, path, &found);
+    } else {
+        error = -errno;
+        complain(place, error, "%s: %s", path, strerror(-error));
+    }
+    free(path);
+    return error;
+}
+
 static int add_entries(const struct place *place, const char *folder, struct dirent **entries,
                        size_t count)
 {
     size_t compressed = 0;
+    int error = 0;
 
     for (size_t i = 0; i < count; i++)
         compressed += is_compressed_tar(entries[i]->d_name);
@@ -174,49 +182,30 @@ static int add_entries(const struct place *place, const char *folder, struct dir
                         folder, entries[0]->d_name);
     if (compressed > 0)
         report_warning("%s: %zu compressed tars are left out", folder, compressed);
-    for (size_t i = 0; i < count; i++) {
-        if (is_compressed_tar(entries[i]->d_name))
-            continue;
-        struct stat found;
-        OWNED_TEXT path = join(folder, entries[i]->d_name);
-        if (path == NULL)
-            return complain_memory(place);
-        if (stat(path, &found) < 0) {
-            int error = errno;
-            return complain(place, -error, "%s: %s", path, strerror(error));
-        }
-        char *given = path;
-        path = NULL;
-        int error = add_file(place, given, &found);
-        if (error < 0)
-            return error;
+    for (size_t i = 0; i < count && error == 0; i++) {
+        if (!is_compressed_tar(entries[i]->d_name))
+            error = add_entry(place, folder, entries[i]->d_name);
     }
-    return 0;
+    return error;
 }
 
-static int add_folder(const struct place *place, const char *folder)
+/* Appends what is at `path`, a tar or a folder of them. */
+static int add_found(const struct place *place, const char *path, const struct stat *found)
 {
     struct dirent **entries = NULL;
-    int count = scandir(folder, &entries, choose_entry, compare_entries);
 
+    if (!S_ISDIR(found->st_mode))
+        return add_file(place, path, found);
+    int count = scandir(path, &entries, choose_entry, compare_entries);
     if (count < 0) {
         int error = errno;
-        return complain(place, -error, "%s cannot be listed: %s", folder, strerror(error));
+        return complain(place, -error, "%s cannot be listed: %s", path, strerror(error));
     }
-    int error = add_entries(place, folder, entries, (size_t)count);
+    int error = add_entries(place, path, entries, (size_t)count);
     for (int i = 0; i < count; i++)
         free(entries[i]);
     free(entries);
     return error;
-}
-
-/* Appends what is at `path`, a tar or a folder of them; takes `path` over. */
-static int add_found(const struct place *place, char *path, const struct stat *found)
-{
-    if (!S_ISDIR(found->st_mode))
-        return add_file(place, path, found);
-    OWNED_TEXT folder = path;
-    return add_folder(place, folder);
 }
 
 /* Whether glob(3) would look for anything but the name itself. */
@@ -283,42 +272,51 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Appends what the glob `text` matches. Returns the number of matches, or a negative errno,
- * reported. */
-static int add_glob(const struct place *place, const char *text)
+/* The absolute pattern of `text`, in a base that may have a glob's characters itself. */
+static char *escaped_join(const char *base, const char *text)
 {
-    OWNED_TEXT base = escape(place->base);
-    OWNED_TEXT pattern = base == NULL ? NULL : join(base, text);
+    char *escaped = escape(base);
+    char *pattern = escaped == NULL ? NULL : join(escaped, text);
+
+    free(escaped);
+    return pattern;
+}
+
+static int add_match(const struct place *place, const char *path)
+{
+    struct stat found;
+
+    if (stat(path, &found) < 0) {
+        int error = errno;
+        return complain(place, -error, "%s: %s", path, strerror(error));
+    }
+    return add_found(place, path, &found);
+}
+
+/* Appends what the glob `text` matches. *any says whether there is a match. */
+static int add_glob(const struct place *place, const char *text, bool *any)
+{
+    char *pattern = escaped_join(place->base, text);
     glob_t matches = {0};
+    int error = 0;
 
     if (pattern == NULL)
         return complain_memory(place);
     glob_place = place;
     int outcome = glob(pattern, GLOB_NOSORT, glob_fault, &matches);
     glob_place = NULL;
-    if (outcome == GLOB_NOMATCH)
-        return 0;
-    if (outcome != 0) {
-        globfree(&matches);
-        return outcome == GLOB_NOSPACE ? complain_memory(place) : -EIO;
-    }
-    int result = matches.gl_pathc < SHARDS_MAX ? (int)matches.gl_pathc : SHARDS_MAX;
-    qsort(matches.gl_pathv, matches.gl_pathc, sizeof *matches.gl_pathv, compare_texts);
-    for (size_t i = 0; i < matches.gl_pathc && result >= 0; i++) {
-        const char *match = matches.gl_pathv[i];
-        struct stat found;
-        if (stat(match, &found) < 0) {
-            int error = errno;
-            result = complain(place, -error, "%s: %s", match, strerror(error));
-            break;
-        }
-        char *path = strdup(match);
-        int error = path != NULL ? add_found(place, path, &found) : complain_memory(place);
-        if (error < 0)
-            result = error;
-    }
+    free(pattern);
+    if (outcome == GLOB_NOSPACE)
+        error = complain_memory(place);
+    else if (outcome == GLOB_ABORTED)
+        error = -EIO;
+    else if (outcome == 0)
+        qsort(matches.gl_pathv, matches.gl_pathc, sizeof *matches.gl_pathv, compare_texts);
+    *any = outcome == 0;
+    for (size_t i = 0; *any && i < matches.gl_pathc && error == 0; i++)
+        error = add_match(place, matches.gl_pathv[i]);
     globfree(&matches);
-    return result;
+    return error;
 }
 
 /* What a pattern stands for that was not there. */
@@ -328,38 +326,48 @@ struct missing {
     bool first_is_glob;
 };
 
-/* Appends what `text` stands for: a name without braces but with its backslashes. What is not there
- * is counted. */
-static int add_name(const struct place *place, const char *text, struct missing *missing)
+static int count_missing(const struct place *place, const char *path, bool glob,
+                         struct missing *missing)
 {
-    OWNED_TEXT plain = unescape(text);
-    OWNED_TEXT path = plain == NULL ? NULL : join(place->base, plain);
-    bool glob = has_glob(text);
-    struct stat found;
+    if (missing->count++ > 0)
+        return 0;
+    missing->first_is_glob = glob;
+    missing->first = strdup(path);
+    return missing->first != NULL ? 0 : complain_memory(place);
+}
 
-    if (path == NULL)
-        return complain_memory(place);
-    if (text[0] == '\0')
-        return complain(place, -EINVAL, "one of the names is empty");
-    if (stat(path, &found) == 0) {
-        char *given = path;
-        path = NULL;
-        return add_found(place, given, &found);
-    }
+/* Appends what `text` stands for: a name without braces but with its backslashes. `path` is the
+ * absolute path without them. What is not there is counted. */
+static int add_path(const struct place *place, const char *text, const char *path,
+                    struct missing *missing)
+{
+    struct stat found;
+    bool glob = has_glob(text);
+    bool any = false;
+
+    if (stat(path, &found) == 0)
+        return add_found(place, path, &found);
     int error = errno;
     if (glob) {
-        int matches = add_glob(place, text);
-        if (matches != 0)
-            return matches < 0 ? matches : 0;
+        error = add_glob(place, text, &any);
+        if (error < 0 || any)
+            return error;
     } else if (error != ENOENT && error != ENOTDIR) {
         return complain(place, -error, "%s: %s", path, strerror(error));
     }
-    if (missing->count++ == 0) {
-        missing->first_is_glob = glob;
-        missing->first = path;
-        path = NULL;
-    }
-    return 0;
+    return count_missing(place, path, glob, missing);
+}
+
+static int add_name(const struct place *place, const char *text, struct missing *missing)
+{
+    if (text[0] == '\0')
+        return complain(place, -EINVAL, "one of the names is empty");
+    char *plain = unescape(text);
+    char *path = plain == NULL ? NULL : join(place->base, plain);
+    int error = path != NULL ? add_path(place, text, path, missing) : complain_memory(place);
+    free(path);
+    free(plain);
+    return error;
 }
 
 static int complain_missing(const struct place *place, const char *name,
@@ -377,14 +385,32 @@ static int complain_missing(const struct place *place, const char *name,
                     missing->first, what, count, name, missing->count);
 }
 
-static void close_brace(struct brace **brace)
+static int add_expansion(const struct place *place, const char *name, const struct brace *brace)
 {
-    brace_close(*brace);
+    uint64_t count = brace_count(brace);
+    struct missing missing = {0};
+    int error = 0;
+
+    if (count > SHARDS_MAX - place->list->count)
+        return complain_count(place, name,
+                              count == UINT64_MAX ? count : place->list->count + count);
+    char *text = malloc(brace_longest(brace) + 1);
+    if (text == NULL)
+        return complain_memory(place);
+    for (uint64_t i = 0; i < count && error == 0; i++) {
+        brace_write(brace, i, text);
+        error = add_name(place, text, &missing);
+    }
+    free(text);
+    if (error == 0 && missing.count > 0)
+        error = complain_missing(place, name, &missing, count);
+    free(missing.first);
+    return error;
 }
 
 static int add_pattern(const struct place *place, const char *name)
 {
-    __attribute__((cleanup(close_brace))) struct brace *brace = NULL;
+    struct brace *brace;
     struct brace_fault fault;
     int error = brace_open(&brace, name, &fault);
 
@@ -392,21 +418,8 @@ static int add_pattern(const struct place *place, const char *name)
         return complain_memory(place);
     if (error < 0)
         return complain(place, error, "%s: column %zu: %s", name, fault.column, fault.complaint);
-    uint64_t count = brace_count(brace);
-    if (count > SHARDS_MAX - place->list->count)
-        return complain_count(place, name,
-                              count == UINT64_MAX ? count : place->list->count + count);
-    OWNED_TEXT text = malloc(brace_longest(brace) + 1);
-    if (text == NULL)
-        return complain_memory(place);
-    struct missing missing = {0};
-    for (uint64_t i = 0; i < count && error == 0; i++) {
-        brace_write(brace, i, text);
-        error = add_name(place, text, &missing);
-    }
-    if (error == 0 && missing.count > 0)
-        error = complain_missing(place, name, &missing, count);
-    free(missing.first);
+    error = add_expansion(place, name, brace);
+    brace_close(brace);
     return error;
 }
 
@@ -416,24 +429,25 @@ static int add_list(const struct place *place, const char *path);
 static int add_one(const struct place *place, const char *name)
 {
     struct stat found;
-    OWNED_TEXT path = join(place->base, name);
 
-    if (path == NULL)
-        return complain_memory(place);
     if (name[0] == '\0')
         return complain(place, -EINVAL, "a shard's name is empty");
-    if (stat(path, &found) == 0) {
-        char *given = path;
-        path = NULL;
-        return add_found(place, given, &found);
-    }
+    char *path = join(place->base, name);
+    if (path == NULL)
+        return complain_memory(place);
+    bool exists = stat(path, &found) == 0;
+    int error = exists ? add_found(place, path, &found) : 0;
+    free(path);
+    if (exists)
+        return error;
     if (name[0] != '@')
         return add_pattern(place, name);
     if (place->line > 0)
         return complain(place, -EINVAL, "%s: a list names shards, not another list", name);
-    free(path);
     path = join(place->base, name + 1);
-    return path == NULL ? complain_memory(place) : add_list(place, path);
+    error = path != NULL ? add_list(place, path) : complain_memory(place);
+    free(path);
+    return error;
 }
 
 /* Reads a line into `line` (LINE_BYTES), without its end. Returns 1, 0 at the end of the file, or a
@@ -475,27 +489,14 @@ static char *trim(char *line, bool first)
     return length == 0 || line[0] == '#' ? NULL : line;
 }
 
-static void close_file(FILE **file)
+/* Appends what the lines of `file` stand for; `line` has room for one. */
+static int add_lines(const struct place *place, FILE *file, const char *path, const char *folder,
+                     char *line)
 {
-    if (*file != NULL)
-        fclose(*file);
-}
-
-static int add_list(const struct place *place, const char *path)
-{
-    __attribute__((cleanup(close_file))) FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        int error = errno;
-        return complain(place, -error, "the list %s cannot be read: %s", path, strerror(error));
-    }
-    OWNED_TEXT line = malloc(LINE_BYTES);
-    OWNED_TEXT folder = strndup(path, (size_t)(strrchr(path, '/') - path) + 1);
-    if (line == NULL || folder == NULL)
-        return complain_memory(place);
-
     struct place here = {.origin = path, .line = 1, .base = folder, .list = place->list};
     bool empty = true;
     int more;
+
     for (; (more = read_line(&here, file, line)) > 0; here.line++) {
         const char *name = trim(line, here.line == 1);
         if (name == NULL)
@@ -508,6 +509,24 @@ static int add_list(const struct place *place, const char *path)
     if (more == 0 && empty)
         return complain(place, -EINVAL, "the list %s names no shard", path);
     return more;
+}
+
+static int add_list(const struct place *place, const char *path)
+{
+    FILE *file = fopen(path, "re");
+
+    if (file == NULL) {
+        int error = errno;
+        return complain(place, -error, "the list %s cannot be read: %s", path, strerror(error));
+    }
+    char *line = malloc(LINE_BYTES);
+    char *folder = strndup(path, (size_t)(strrchr(path, '/') - path) + 1);
+    int error = line != NULL && folder != NULL ? add_lines(place, file, path, folder, line)
+                                               : complain_memory(place);
+    free(line);
+    free(folder);
+    fclose(file);
+    return error;
 }
 
 int shards_add_from(struct shard_list *list, const char *name, const char *base, const char *origin)

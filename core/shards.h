@@ -44,7 +44,7 @@ int shards_add_from(struct shard_list *list, const char *name, const char *base,
                     const char *origin);
 
 /* Refuses an empty list, and a file that is listed twice (same device and inode), naming both
- * places. Returns 0 or -EINVAL, reported. */
+ * places. Returns 0, -EINVAL, or another negative errno (a shard that is gone), reported. */
 int shards_check(const struct shard_list *list);
 
 void shards_close(struct shard_list *list);

@@ -1,0 +1,100 @@
+"""An ImageNet of names: 1,281,167 tiny samples. Listing, switching, memory, indexing, and the order by itself."""
+
+import os
+import subprocess
+import time
+
+from measure import BenchError, cache, read_all
+from photos import READER
+from sides import tars
+
+SAMPLES = 1281167
+SHARDS = 147
+SMALL = 1000
+PRIME = 65536
+
+
+def tiny_shards(bench, samples, shards):
+    """Made once, by make-tiny, below the build folder; their pages are in the page cache afterwards."""
+    folder = os.path.join(bench.tools, f"tiny-{samples}")
+    if not os.path.isdir(folder):
+        part = folder + ".part"
+        print(f"  (making {samples:,} tiny samples in {folder})", flush=True)
+        run = subprocess.run([bench.make_tiny, part, "-n", str(samples), "-s", str(shards)])
+        if run.returncode:
+            raise BenchError(f"make-tiny ended with status {run.returncode}")
+        os.rename(part, folder)
+    paths = tars(folder)
+    cache(paths)
+    return paths
+
+
+def scale(bench, report):
+    report.section(f"{SAMPLES:,} samples in {SHARDS} shards")
+    shufflefs = bench.shufflefs()
+    shards = tiny_shards(bench, SAMPLES, SHARDS)
+    listings, switches, memory = [], [], []
+    with shufflefs.mount(shards, f"prime={PRIME}") as mount:
+        reader = os.path.join(mount.path, READER)
+        report.add("mount, shards in page cache", "s", [mount.mount_s])
+        report.add("anonymous memory once mounted", "B/member", [mount.anonymous_bytes() / SAMPLES], at_most=64)
+        for epoch in range(1, bench.rounds + 1):
+            listing = read_all(bench.yardstick, reader, "-l")
+            if listing["names"] != SAMPLES:
+                raise BenchError(f"{listing['names']:,} names listed, {SAMPLES:,} expected")
+            listings.append(listing["list_s"])
+            memory.append(mount.anonymous_bytes() / SAMPLES)
+            switches.append(mount.switch(epoch))
+    report.add("listing the whole epoch", "s", listings, at_most=2)
+    report.add("anonymous memory, epochs listed", "B/member", memory, at_most=64)
+    show_switch(report, switches, PRIME)
+    scale_all_names(bench, report, shufflefs, shards)
+
+
+def scale_all_names(bench, report, shufflefs, shards):
+    """The most the kernel can hold: every name of the epoch."""
+    with shufflefs.mount(shards, f"prime={SAMPLES}") as mount:
+        reader = os.path.join(mount.path, READER)
+        listing = read_all(bench.yardstick, reader, "-l")["list_s"]
+        switch = mount.switch(1)
+        memory = mount.anonymous_bytes() / SAMPLES
+    report.add("listing with every name primed", "s", [listing])
+    report.add("anonymous memory, every name primed", "B/member", [memory])
+    show_switch(report, [switch], SAMPLES)
+
+
+def show_switch(report, switches, names):
+    report.add(f"switch, {names:,} names held", "ms", [1e3 * value for value in switches])
+    report.add(f"switch, {names:,} names held, a name", "us", [1e6 * value / names for value in switches], at_most=1)
+
+
+def indexing(bench, report):
+    """The time to mount many members, less the time to mount few: what a start costs by itself."""
+    report.section("Indexing small members from page cache")
+    shufflefs = bench.shufflefs()
+    small = tiny_shards(bench, SMALL, 1)
+    large = tiny_shards(bench, SAMPLES, SHARDS)
+    starts, mounts = [], []
+    for _ in range(bench.rounds):
+        for shards, seconds in ((small, starts), (large, mounts)):
+            with shufflefs.mount(shards) as mount:
+                seconds.append(mount.mount_s)
+    rates = [(SAMPLES - SMALL) / (many - few) for many, few in zip(mounts, starts, strict=True)]
+    report.add(f"mount of {SMALL:,} members", "ms", [1e3 * value for value in starts])
+    report.add(f"mount of {SAMPLES:,} members", "ms", [1e3 * value for value in mounts])
+    report.add("indexing", "members/s", rates, at_least=800000)
+
+
+def order(bench, report):
+    report.section("The order without a mount")
+    binary = os.path.join(bench.binary_dir, "shufflefs-order")
+    if not os.access(binary, os.X_OK):
+        raise BenchError(f"{binary} is not built")
+    times = []
+    for _ in range(bench.rounds):
+        start = time.perf_counter()
+        run = subprocess.run([binary, "-n", str(SAMPLES)], stdout=subprocess.DEVNULL)
+        times.append(time.perf_counter() - start)
+        if run.returncode:
+            raise BenchError(f"shufflefs-order ended with status {run.returncode}")
+    report.add(f"shufflefs-order -n {SAMPLES}", "ms", [1e3 * value for value in times])

@@ -1,0 +1,377 @@
+/* The view without a kernel: inodes, spellings, listings, lists, and what a switch leaves behind.
+ */
+#include "unit.h"
+
+#include "shard.h"
+
+#include "../../fs/control.h"
+#include "../../fs/list.h"
+#include "../../fs/listing.h"
+#include "../../fs/view.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLES = 23 };
+
+static struct shard_folder folder;
+static struct config config;
+static struct dataset set;
+static struct epochs *epochs;
+static struct view *view;
+static struct reader *reader;
+static struct counters counters;
+static struct control control;
+
+static void begin(const char *options)
+{
+    char *members[4 * SAMPLES + 1];
+
+    report_watch(NULL);
+    folder_make(&folder);
+    config_init(&config);
+    cr_assert_eq(config_set_options(&config, options, "/"), 0);
+    for (int i = 0; i < SAMPLES; i++) {
+        cr_assert(asprintf(&members[4 * i], "d/k%d.x.jpg", i) > 0);
+        cr_assert(asprintf(&members[4 * i + 1], "picture %d", i) > 0);
+        cr_assert(asprintf(&members[4 * i + 2], "d/k%d.cls", i) > 0);
+        cr_assert(asprintf(&members[4 * i + 3], "%d", i * 100) > 0);
+    }
+    members[4 * SAMPLES] = NULL;
+    folder_add_tar(&folder, "a.tar", "ustar", (const char *const *)members);
+    for (int i = 0; i < 4 * SAMPLES; i++)
+        free(members[i]);
+    cr_assert_eq(shards_add(&config.shards, folder.shards.paths[0], "/"), 0);
+    cr_assert_eq(dataset_open(&set, &config), 0);
+    cr_assert_eq(epochs_open(&epochs, &config.order, SAMPLES, config.epoch), 0);
+    cr_assert_eq(reader_open(&reader, set.index, 0), 0);
+    control = (struct control){&set, epochs, reader, &counters};
+    cr_assert_eq(view_open(&view, &set, epochs, control_text, &control), 0);
+}
+
+static void end(void)
+{
+    view_close(view);
+    reader_close(reader);
+    epochs_close(epochs);
+    dataset_close(&set);
+    config_close(&config);
+    folder_remove(&folder);
+    report_stop();
+}
+
+/* Follows a path from the root; its inode, or 0 where a name is not there. */
+static uint64_t walk_path(const char *path)
+{
+    char copy[512], *rest = copy, *name;
+    uint64_t inode = VIEW_ROOT_INODE;
+
+    snprintf(copy, sizeof copy, "%s", path);
+    while ((name = strsep(&rest, "/"))) {
+        struct view_node *node = view_node(view, inode);
+        if (!node || view_lookup(view, node, name, &inode) != 0)
+            return 0;
+    }
+    return inode;
+}
+
+Test(view, only_the_canonical_spelling_of_a_name_exists)
+{
+    static const char *const there[] = {".control",
+                                        "current",
+                                        "epoch-0",
+                                        "epoch-9223372036854775807",
+                                        "current/rank-0",
+                                        "current/rank-1",
+                                        "current/rank-4-of-5",
+                                        "epoch-3/rank-0-of-1.keys",
+                                        "epoch-3/rank-1.list",
+                                        "current/rank-0-of-4294967296",
+                                        ".control/rank-0.epoch",
+                                        ".control/rank-6-of-7.epoch",
+                                        ".control/status",
+                                        ".control/epoch",
+                                        ".control/fingerprint"};
+    static const char *const absent[] = {"epoch-",
+                                         "epoch-00",
+                                         "epoch-07",
+                                         "epoch-9223372036854775808",
+                                         "epoch--1",
+                                         "epoch-1x",
+                                         "current/rank-2",
+                                         "current/rank-01",
+                                         "current/rank-5-of-5",
+                                         "current/rank-0-of-0",
+                                         "current/rank-0-of-05",
+                                         "current/rank-0.tar",
+                                         "current/rank-0.classes",
+                                         "current/rank-0.part-0-of-2",
+                                         "current/rank-0.after-3",
+                                         "current/rank-0-of-4294967297",
+                                         "current/RANK-0",
+                                         "current/rank-",
+                                         "current/rank-0.keysx",
+                                         ".control/rank-2.epoch",
+                                         ".control/rank-00.epoch",
+                                         ".control/x",
+                                         "rank-0",
+                                         "current/current",
+                                         "current/rank-0/00000012.x.jpg"};
+
+    begin("world=2");
+    for (size_t i = 0; i < sizeof there / sizeof *there; i++)
+        cr_assert(walk_path(there[i]) != 0, "%s", there[i]);
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+        cr_assert_eq(walk_path(absent[i]), 0, "%s", absent[i]);
+    end();
+}
+
+Test(view, sample_names_are_spelled_one_way)
+{
+    static const char *const there[] = {"00000000.x.jpg", "00000000.cls", "00000022.x.jpg"};
+    static const char *const absent[] = {"0.x.jpg",      "00000000",      "00000000.",
+                                         "00000000.jpg", "000000000.cls", "00000023.cls",
+                                         "00000000.CLS", "-0000000.cls",  "00000000_d_k0.cls"};
+    char path[64];
+
+    begin("order=sequential");
+    for (size_t i = 0; i < sizeof there / sizeof *there; i++) {
+        snprintf(path, sizeof path, "current/rank-0/%s", there[i]);
+        cr_assert(walk_path(path) != 0, "%s", path);
+    }
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
+        snprintf(path, sizeof path, "current/rank-0/%s", absent[i]);
+        cr_assert_eq(walk_path(path), 0, "%s", path);
+    }
+    cr_assert(walk_path("current/rank-0.keys/00000007_d_k7.x.jpg") != 0);
+    cr_assert_eq(walk_path("current/rank-0.keys/00000007_d_k8.x.jpg"), 0);
+    cr_assert_eq(walk_path("current/rank-0.keys/00000007.x.jpg"), 0);
+    cr_assert_eq(walk_path("current/rank-0/00000007.cls"),
+                 walk_path("epoch-9/rank-0-of-1.keys/00000007_d_k7.cls"));
+    end();
+}
+
+struct taken {
+    char names[256][256];
+    uint64_t inodes[256];
+    int64_t next[256];
+    size_t count, most;
+};
+
+static bool take(void *context, const struct listing_entry *entry)
+{
+    struct taken *taken = context;
+
+    if (taken->count == taken->most)
+        return false;
+    snprintf(taken->names[taken->count], 256, "%s", entry->name);
+    taken->inodes[taken->count] = entry->inode;
+    taken->next[taken->count++] = entry->next;
+    return true;
+}
+
+static struct taken *list_from(const char *path, int64_t offset, size_t most)
+{
+    static struct taken taken;
+
+    taken.count = 0;
+    taken.most = most;
+    cr_assert_eq(listing_give(view, view_node(view, walk_path(path)), offset, take, &taken), 0);
+    return &taken;
+}
+
+Test(listing, is_in_name_order_and_leads_where_lookup_does)
+{
+    static const char *const views[] = {"rank-1", "rank-1.keys", "rank-0"};
+    char path[600];
+
+    begin("world=3,remainder=keep");
+    for (size_t v = 0; v < 3; v++) {
+        snprintf(path, sizeof path, "current/%s", views[v]);
+        struct taken *taken = list_from(path, 0, 256);
+        cr_assert_eq(taken->count, 2 + 2 * 8);
+        for (size_t i = 2; i < taken->count; i++) {
+            cr_assert(i == 2 || strcmp(taken->names[i - 1], taken->names[i]) < 0);
+            snprintf(path, sizeof path, "current/%s/%s", views[v], taken->names[i]);
+            cr_assert_eq(walk_path(path), taken->inodes[i], "%s", path);
+        }
+    }
+    end();
+}
+
+Test(listing, goes_on_from_every_offset)
+{
+    static const char *const folders[] = {"current/rank-0", "current", "epoch-4", ".control"};
+    static struct taken whole;
+
+    begin("world=2,epoch=4");
+    for (size_t f = 0; f < 4; f++) {
+        whole = *list_from(folders[f], 0, 256);
+        for (size_t i = 0; i < whole.count; i++) {
+            for (size_t most = 1; most < 5; most++) {
+                struct taken *some = list_from(folders[f], whole.next[i], most);
+                for (size_t k = 0; k < some->count; k++)
+                    cr_assert_str_eq(some->names[k], whole.names[i + 1 + k]);
+                cr_assert_eq(some->count, most < whole.count - i - 1 ? most : whole.count - i - 1);
+            }
+        }
+    }
+    whole = *list_from("current/rank-0", 0, 256);
+    cr_assert_eq(listing_give(view, view_node(view, walk_path("current")), -5, take, &whole),
+                 -EINVAL);
+    end();
+}
+
+Test(view, a_switch_detaches_what_moved_and_nothing_else)
+{
+    char *names;
+    size_t bytes;
+
+    begin("world=2");
+    uint64_t zero = walk_path("current/rank-0"), one = walk_path("current/rank-1"),
+             fixed = walk_path("epoch-0/rank-0"), list = walk_path("current/rank-0.list");
+    cr_assert_eq(view_move(view, false, 0, 2, 7, &names, &bytes), 0);
+    cr_assert_eq(bytes, strlen("rank-0") + 1 + strlen("rank-0.list") + 1);
+    free(names);
+    cr_assert(walk_path("current/rank-0") != zero);
+    cr_assert(walk_path("current/rank-0.list") != list);
+    cr_assert_eq(walk_path("current/rank-1"), one);
+    cr_assert_eq(walk_path("epoch-0/rank-0"), fixed);
+    cr_assert_eq(view_node(view, zero)->epoch, 0);
+    cr_assert_eq(view_node(view, walk_path("current/rank-0"))->epoch, 7);
+    /* The value it has: nothing moves. */
+    cr_assert_eq(view_move(view, false, 0, 2, 7, &names, &bytes), 0);
+    cr_assert(names == NULL);
+    /* Back to the first epoch: a new inode all the same. */
+    cr_assert_eq(view_move(view, true, 0, 0, 0, &names, &bytes), 0);
+    cr_assert(names != NULL);
+    free(names);
+    cr_assert(walk_path("current/rank-0") != zero);
+    cr_assert_eq(walk_path("current/rank-1"), one);
+    end();
+}
+
+Test(view, nodes_live_until_forgotten)
+{
+    begin("world=2");
+    uint64_t inode = walk_path("epoch-5");
+    cr_assert_eq(walk_path("epoch-5"), inode);
+    view_forget(view, inode, 1);
+    cr_assert(view_node(view, inode) != NULL);
+    view_forget(view, inode, 1);
+    cr_assert(view_node(view, inode) == NULL);
+    cr_assert(walk_path("epoch-5") != inode);
+    end();
+}
+
+Test(view, control_files_are_frozen_when_looked_up)
+{
+    begin("world=2");
+    uint64_t before = walk_path(".control/epoch");
+    epochs_move_all(epochs, 12);
+    uint64_t after = walk_path(".control/epoch");
+    cr_assert(before != after);
+    cr_assert_str_eq(view_node(view, before)->text, "0\n");
+    cr_assert_str_eq(view_node(view, after)->text, "12\n");
+    cr_assert(strstr(view_node(view, walk_path(".control/status"))->text, "\"epoch\": 12") != NULL);
+    end();
+}
+
+Test(list, reads_the_same_in_pieces_of_any_size)
+{
+    static char whole[4096], pieces[4096];
+    char line[128];
+
+    begin("world=2,seed=3");
+    struct view_node *node = view_node(view, walk_path("epoch-6/rank-1-of-2.list"));
+    cr_assert_eq(list_prepare(view, node), 0);
+    uint64_t size = list_size(node);
+    cr_assert_eq(list_read(view, node, whole, sizeof whole, 0), (ssize_t)size);
+    for (size_t step = 1; step < 90; step += 7) {
+        for (uint64_t at = 0; at < size; at += step)
+            cr_assert(list_read(view, node, pieces + at, step, at) > 0);
+        cr_assert(memcmp(whole, pieces, size) == 0);
+    }
+    cr_assert_eq(list_read(view, node, pieces, 10, size), 0);
+    struct order *order = epochs_get(epochs, 6);
+    snprintf(line, sizeof line, "../epoch-6/rank-1-of-2/00000000.x.jpg %llu\n",
+             (unsigned long long)order_sample(order, 1) * 100);
+    epochs_put(epochs, order);
+    cr_assert(strncmp(whole, line, strlen(line)) == 0, "%s", whole);
+    end();
+}
+
+Test(control, takes_a_canonical_number_and_nothing_else)
+{
+    static const char *const bad[] = {"",   "\n", "x",  "-1",    "+1",  "1.5",
+                                      " 1", "1 ", "01", "1\n\n", "0x1", "9223372036854775808",
+                                      "1 2"};
+    uint64_t epoch = 77;
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        cr_assert_eq(control_parse(bad[i], strlen(bad[i]), &epoch), -EINVAL, "'%s'", bad[i]);
+    cr_assert_eq(control_parse("7\0", 2, &epoch), -EINVAL);
+    cr_assert_eq(control_parse("7\n", 2, &epoch), 0);
+    cr_assert_eq(epoch, 7);
+    cr_assert_eq(control_parse("9223372036854775807", 19, &epoch), 0);
+    cr_assert_eq(epoch, ORDER_EPOCH_MAX);
+}
+
+static void *use_many(void *context)
+{
+    uint64_t start = *(uint64_t *)context;
+
+    for (uint64_t i = 0; i < 600; i++) {
+        uint64_t epoch = (start + i * 31) % 300, sum = 0;
+        struct order *order = epochs_get(epochs, epoch);
+        if (!order)
+            return "no order";
+        for (uint64_t p = 0; p < SAMPLES; p++)
+            sum += order_sample(order, p);
+        epochs_put(epochs, order);
+        if (sum != SAMPLES * (SAMPLES - 1) / 2)
+            return "not a permutation";
+    }
+    return NULL;
+}
+
+/* More epochs than are kept, from several threads: each is worked out again when it is needed, and
+ * none is freed in use. */
+Test(epochs, orders_come_and_go_under_many_threads)
+{
+    pthread_t threads[4];
+    uint64_t starts[4];
+
+    begin("world=1");
+    for (int i = 0; i < 4; i++) {
+        starts[i] = (uint64_t)i * 70;
+        cr_assert_eq(pthread_create(&threads[i], NULL, use_many, &starts[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        void *fault;
+        pthread_join(threads[i], &fault);
+        cr_assert(fault == NULL, "%s", (char *)fault);
+    }
+    end();
+}
+
+Test(epochs, ranks_have_their_own_until_all_move)
+{
+    uint64_t list[8];
+
+    begin("world=4,epoch=2");
+    cr_assert_eq(epochs_move_rank(epochs, 1, 4, 9), 0);
+    cr_assert_eq(epochs_move_rank(epochs, 1, 8, 5), 0);
+    cr_assert_eq(epochs_of_rank(epochs, 1, 4), 9);
+    cr_assert_eq(epochs_of_rank(epochs, 1, 8), 5);
+    cr_assert_eq(epochs_of_rank(epochs, 0, 4), 2);
+    cr_assert_eq(epochs_list(epochs, list, 8), 3);
+    cr_assert(list[0] == 2 && list[1] == 5 && list[2] == 9);
+    epochs_move_all(epochs, 3);
+    cr_assert_eq(epochs_of_rank(epochs, 1, 4), 3);
+    cr_assert_eq(epochs_list(epochs, list, 8), 1);
+    end();
+}
