@@ -109,7 +109,7 @@ static int list_samples(struct view *view, struct view_node *node, int64_t offse
                 .inode = member < 0 ? VIEW_LABEL_INODE + sample
                                     : VIEW_MEMBER_INODE + (uint64_t)member,
                 .type = S_IFREG,
-                .sample = sample,
+                .position = position,
                 .next = (int64_t)((position << FIELD_BITS | field) + 1 + FIRST_SAMPLE_OFFSET),
             };
             grammar_file_name(view_grammar(view), spelling, position, sample, text, name);
@@ -144,6 +144,7 @@ int listing_give(struct view *view, struct view_node *node, int64_t offset,
     case VIEW_KEYS:
         return list_samples(view, node, offset, &lister);
     case VIEW_KEEPER:
+    case VIEW_ATTIC:
         return 0;
     default:
         return -ENOTDIR;

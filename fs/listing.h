@@ -12,7 +12,7 @@ struct listing_entry {
     const char *name;
     uint64_t inode;  /* 0: not known before a LOOKUP makes its node */
     mode_t type;     /* S_IFDIR or S_IFREG */
-    uint64_t sample; /* of sample files, else UINT64_MAX */
+    uint64_t position; /* of sample files, else UINT64_MAX */
     int64_t next;    /* the offset after it */
 };
 

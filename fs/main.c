@@ -222,6 +222,19 @@ static int open_session(struct program *program)
     return 0;
 }
 
+/* `prime=` counts names; a listing goes by positions, of which each has as many names as a sample
+ * has fields. */
+static uint64_t names_to_prime(const struct program *program)
+{
+    const struct index *index = program->dataset.index;
+    uint64_t fields = index->member_count / index->sample_count + program->dataset.makes_cls;
+    uint64_t names = program->config.prime;
+
+    if (names == 0)
+        names = geteuid() == 0 ? PRIME_PRIVILEGED : PRIME_UNPRIVILEGED;
+    return names / (fields ? fields : 1);
+}
+
 static int open_all(struct program *program)
 {
     struct config *config = &program->config;
@@ -247,9 +260,7 @@ static int open_all(struct program *program)
                           &program->control);
     program->serve.view = program->view;
     program->serve.reader = program->reader;
-    program->serve.prime = config->prime    ? config->prime
-                           : geteuid() == 0 ? PRIME_PRIVILEGED
-                                            : PRIME_UNPRIVILEGED;
+    program->serve.prime = names_to_prime(program);
     if (fault)
         report_error("no memory for the mount");
     return fault;

@@ -260,9 +260,9 @@ static void on_write(fuse_req_t request, fuse_ino_t inode, const char *text, siz
     struct serve *serve = serve_of(request);
     struct view_node *node = view_node(serve->view, inode);
     bool stored = file->writepage;
+    struct view_left *left;
     uint64_t epoch;
-    char *names;
-    size_t bytes;
+    size_t count;
     int fault;
 
     if (!is_control_file(node)) {
@@ -277,48 +277,29 @@ static void on_write(fuse_req_t request, fuse_ino_t inode, const char *text, siz
         return;
     }
     fault = view_move(serve->view, node->kind == VIEW_EPOCH_FILE, node->plan.rank, node->plan.world,
-                      epoch, &names, &bytes);
+                      epoch, &left, &count);
     if (fault) {
-        free(names);
+        free(left);
         reply_error(request, fault);
         return;
     }
-    if (names)
+    if (left)
         atomic_fetch_add(&serve->counters.switches, 1);
-    names_drop(serve->names, request, size, VIEW_CURRENT_INODE, names, bytes);
+    names_drop(serve->names, request, size, left, count);
 }
 
-/* A listing under way: what its folder handle stands for. */
-struct listing {
-    atomic_ullong primed; /* names instantiated so far */
-};
-
+/* Folders keep no state between OPENDIR and RELEASEDIR: an offset says it all. OPENDIR itself
+ * stays, for it shows that a folder is listed. */
 static void on_opendir(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *file)
 {
-    struct listing *listing = calloc(1, sizeof *listing);
-
     (void)inode;
-    if (!listing) {
-        reply_error(request, ENOMEM);
-        return;
-    }
-    file->fh = (uint64_t)(uintptr_t)listing;
-    if (fuse_reply_open(request, file))
-        free(listing);
-}
-
-static void on_releasedir(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *file)
-{
-    (void)inode;
-    free((struct listing *)(uintptr_t)file->fh);
-    reply_error(request, 0);
+    fuse_reply_open(request, file);
 }
 
 /* A READDIR or READDIRPLUS answer being filled. */
 struct filling {
     fuse_req_t request;
     struct serve *serve;
-    struct listing *listing;
     char *buffer;
     size_t room, used;
     bool plus;
@@ -334,9 +315,7 @@ static bool fill(void *context, const struct listing_entry *item)
     size_t room = filling->room - filling->used, need;
     struct fuse_entry_param entry = {
         .attr = {.st_ino = item->inode ? item->inode : UINT32_MAX, .st_mode = item->type}};
-    bool primed = filling->plus && item->sample != UINT64_MAX &&
-                  atomic_load_explicit(&filling->listing->primed, memory_order_relaxed) <
-                      filling->serve->prime;
+    bool primed = filling->plus && item->position < filling->serve->prime;
 
     if (primed && fill_entry(filling->serve, item->inode, &entry))
         primed = false;
@@ -346,8 +325,6 @@ static bool fill(void *context, const struct listing_entry *item)
     if (need > room)
         return false;
     filling->used += need;
-    if (primed)
-        atomic_fetch_add_explicit(&filling->listing->primed, 1, memory_order_relaxed);
     return true;
 }
 
@@ -378,13 +355,13 @@ static void list(fuse_req_t request, fuse_ino_t inode, size_t size, off_t offset
     struct filling filling = {
         .request = request,
         .serve = serve,
-        .listing = (struct listing *)(uintptr_t)file->fh,
         .buffer = thread_buffer(),
         .room = size < READ_BYTES_MOST ? size : READ_BYTES_MOST,
         .plus = plus,
     };
     int fault = 0;
 
+    (void)file;
     if (!node || !filling.buffer)
         fault = node ? ENOMEM : ENOTDIR;
     else if (node->kind == VIEW_KEEPER && plus)
@@ -573,7 +550,6 @@ const struct fuse_lowlevel_ops serve_operations = {
     .opendir = on_opendir,
     .readdir = on_readdir,
     .readdirplus = on_readdirplus,
-    .releasedir = on_releasedir,
     .statfs = on_statfs,
     .getxattr = on_getxattr,
     .listxattr = on_listxattr,

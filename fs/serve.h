@@ -22,7 +22,7 @@ struct serve {
     struct reader *reader;
     struct names *names; /* set after the session was made and before its loop runs */
     struct counters counters;
-    uint64_t prime; /* names that one listing instantiates */
+    uint64_t prime; /* positions from a folder's start whose names a listing instantiates */
     bool no_open;   /* the kernel takes ENOSYS for OPEN: set by init */
 };
 

@@ -22,7 +22,7 @@ struct view {
     uid_t uid;
     gid_t gid;
     struct timespec changed; /* of the newest shard: every file shows it */
-    char keeper_name[32];
+    char keeper_name[32], attic_prefix[32];
     struct view_node *fixed[VIEW_KEEPER_INODE + 1];
     pthread_mutex_t
         lock;          /* guards the trees, next_inode, and each node's `lookups` and `detached` */
@@ -127,8 +127,10 @@ int view_open(struct view **out, const struct dataset *dataset, struct epochs *e
         view_close(view);
         return -ENOMEM;
     }
-    snprintf(view->keeper_name, sizeof view->keeper_name, ".%016llx%08llx",
-             (unsigned long long)secret[0], (unsigned long long)(secret[1] & UINT32_MAX));
+    snprintf(view->keeper_name, sizeof view->keeper_name, ".%016llx",
+             (unsigned long long)secret[0]);
+    snprintf(view->attic_prefix, sizeof view->attic_prefix, ".%016llx-",
+             (unsigned long long)secret[1]);
     *out = view;
     return 0;
 }
@@ -224,12 +226,18 @@ static struct view_node *parse_rank_node(struct view *view, const struct view_no
     return node;
 }
 
-static struct view_node *parse_epoch_node(const char *name, int *fault)
+/* The node of `epoch-E`, or of an attic. As parse_rank_node(). */
+static struct view_node *parse_root_node(const struct view *view, const char *name, int *fault)
 {
+    size_t prefix = strlen(view->attic_prefix);
     uint64_t epoch;
     struct view_node *node;
 
     *fault = -ENOENT;
+    if (strncmp(name, view->attic_prefix, prefix) == 0) {
+        *fault = -ENOMEM;
+        return new_node(name, VIEW_ATTIC, VIEW_ROOT_INODE);
+    }
     if (!grammar_parse_epoch(name, &epoch))
         return NULL;
     *fault = -ENOMEM;
@@ -260,7 +268,7 @@ static int lookup_spelled(struct view *view, const struct view_node *parent, con
     int fault;
 
     pthread_mutex_lock(&view->lock);
-    node = parent->kind == VIEW_ROOT ? parse_epoch_node(name, &fault)
+    node = parent->kind == VIEW_ROOT ? parse_root_node(view, name, &fault)
                                      : parse_rank_node(view, parent, name, &fault);
     if (node) {
         found = tfind(node, &view->by_spelling, compare_spellings);
@@ -319,6 +327,29 @@ static int lookup_control(struct view *view, const char *name, uint64_t *inode)
     return fault;
 }
 
+/* The folder that an attic holds: the one whose inode its name tells, if a switch left it behind
+ * and the kernel still has it. */
+static int lookup_attic(struct view *view, const struct view_node *attic, const char *name,
+                        uint64_t *inode)
+{
+    const char *digits = attic->name + strlen(view->attic_prefix);
+    struct view_node wanted = {0}, **found;
+    int fault = -ENOENT;
+
+    if (strcmp(name, VIEW_ATTIC_ENTRY) != 0 ||
+        !config_number(digits, strlen(digits), UINT64_MAX, &wanted.inode))
+        return -ENOENT;
+    pthread_mutex_lock(&view->lock);
+    found = tfind(&wanted, &view->by_inode, compare_inodes);
+    if (found && (*found)->detached) {
+        (*found)->lookups++;
+        *inode = wanted.inode;
+        fault = 0;
+    }
+    pthread_mutex_unlock(&view->lock);
+    return fault;
+}
+
 static int lookup_root(struct view *view, const char *name, uint64_t *inode)
 {
     if (strcmp(name, ".control") == 0)
@@ -369,6 +400,8 @@ int view_lookup(struct view *view, const struct view_node *parent, const char *n
     case VIEW_RANK:
     case VIEW_KEYS:
         return lookup_sample(view, parent, name, inode);
+    case VIEW_ATTIC:
+        return lookup_attic(view, parent, name, inode);
     case VIEW_KEEPER:
         return -ENOENT;
     default:
@@ -422,6 +455,7 @@ static int stat_node(struct view *view, struct view_node *node, struct stat *sta
         status->st_size = (off_t)node->text_bytes;
         break;
     case VIEW_KEEPER:
+    case VIEW_ATTIC:
         status->st_mode = S_IFDIR | 0700;
         break;
     default:
@@ -488,20 +522,32 @@ static void gather(const void *tree_node, VISIT visit, void *context)
         moving->room = room;
     }
     moving->nodes[moving->count++] = node;
-    moving->bytes += strlen(node->name) + 1;
+    moving->bytes += sizeof(struct view_left) + strlen(node->name) + 1;
+}
+
+static void write_left(const struct moving *moving, struct view_left *left)
+{
+    char *names = (char *)(left + moving->count);
+
+    for (size_t i = 0; i < moving->count; i++) {
+        const struct view_node *node = moving->nodes[i];
+        size_t length = strlen(node->name) + 1;
+        memcpy(names, node->name, length);
+        left[i] = (struct view_left){node->inode, node->kind != VIEW_LIST, names};
+        names += length;
+    }
 }
 
 /* The lock is held from the change of the epoch to the last detachment, so that no LOOKUP meets one
  * without the other. */
 int view_move(struct view *view, bool all, uint64_t rank, uint64_t world, uint64_t epoch,
-              char **names, size_t *bytes)
+              struct view_left **left, size_t *count)
 {
     struct moving moving = {.view = view};
     int fault = 0;
-    char *to = NULL;
 
-    *names = NULL;
-    *bytes = 0;
+    *left = NULL;
+    *count = 0;
     pthread_mutex_lock(&view->lock);
     if (all)
         epochs_move_all(view->epochs, epoch);
@@ -509,22 +555,24 @@ int view_move(struct view *view, bool all, uint64_t rank, uint64_t world, uint64
         fault = epochs_move_rank(view->epochs, rank, world, epoch);
     if (!fault)
         twalk_r(view->by_spelling, gather, &moving);
-    if (!fault && moving.count)
-        to = *names = malloc(moving.bytes);
-    if (moving.failed || (moving.count && !*names))
+    if (moving.count)
+        *left = malloc(moving.bytes);
+    if (moving.failed || (moving.count && !*left))
         fault = -ENOMEM;
     for (size_t i = 0; i < moving.count; i++) {
-        struct view_node *node = moving.nodes[i];
-        size_t length = strlen(node->name) + 1;
-        node->detached = true;
-        tdelete(node, &view->by_spelling, compare_spellings);
-        if (*names) {
-            memcpy(to, node->name, length);
-            to += length;
-        }
+        moving.nodes[i]->detached = true;
+        tdelete(moving.nodes[i], &view->by_spelling, compare_spellings);
+    }
+    if (*left) {
+        write_left(&moving, *left);
+        *count = moving.count;
     }
     pthread_mutex_unlock(&view->lock);
-    *bytes = *names ? moving.bytes : 0;
     free(moving.nodes);
     return fault;
+}
+
+void view_attic_name(const struct view *view, uint64_t inode, char *name)
+{
+    snprintf(name, 64, "%s%llu", view->attic_prefix, (unsigned long long)inode);
 }

@@ -11,7 +11,7 @@
  *   - a control file has a new node at every LOOKUP, with its text frozen.
  * No number is ever used again. A node lives until the kernel has forgotten all its LOOKUPs.
  *
- * The keeper's folder has a random name that is never listed: fs/names.h says what for.
+ * The keeper's folder and the attics have random names that are never listed: fs/names.h says what for.
  *
  * This module knows no FUSE. Any thread; a node that a caller got stays good while the kernel holds
  * its inode, which it does as long as a request on that inode is being answered. */
@@ -41,6 +41,7 @@ enum view_kind {
     VIEW_CONTROL,    /* .control */
     VIEW_CURRENT,    /* current */
     VIEW_KEEPER,     /* the keeper's folder */
+    VIEW_ATTIC,      /* holds one folder that a switch left behind, as VIEW_ATTIC_ENTRY */
     VIEW_EPOCH,      /* epoch-E */
     VIEW_RANK,       /* rank-R */
     VIEW_KEYS,       /* rank-R.keys */
@@ -99,11 +100,23 @@ void view_forget(struct view *view, uint64_t inode, uint64_t count);
  * -ENOENT for a node that does not, -ENOMEM. */
 int view_stat(struct view *view, uint64_t inode, struct stat *status);
 
-/* Moves `current`: one rank, or with `all` every rank. Writes the names in `current` whose dentries
- * must go to *names (allocated, each ended by a NUL, *bytes in all); NULL and 0 when nothing moves.
- * 0 or -ENOMEM. */
+/* What a switch leaves behind in `current`: a name, and the inode that it no longer leads to. */
+struct view_left {
+    uint64_t inode;
+    bool folder;
+    char *name; /* within the same allocation as the array */
+};
+
+/* Moves `current`: one rank, or with `all` every rank. Writes what is left behind to *left (one
+ * allocation, the caller's); NULL and 0 when nothing moves. 0 or -ENOMEM. */
 int view_move(struct view *view, bool all, uint64_t rank, uint64_t world, uint64_t epoch,
-              char **names, size_t *bytes);
+              struct view_left **left, size_t *count);
+
+/* The name below the root of the attic for the folder `inode` that a switch left behind: LOOKUP
+ * finds the folder in it, once more, under the name VIEW_ATTIC_ENTRY. `name` holds 64 bytes.
+ * fs/names.h says what for. */
+#define VIEW_ATTIC_ENTRY "left"
+void view_attic_name(const struct view *view, uint64_t inode, char *name);
 
 const struct dataset *view_dataset(const struct view *view);
 const struct grammar *view_grammar(const struct view *view);

@@ -227,15 +227,24 @@ Test(listing, goes_on_from_every_offset)
 
 Test(view, a_switch_detaches_what_moved_and_nothing_else)
 {
-    char *names;
-    size_t bytes;
+    struct view_left *left;
+    char attic[64], path[96];
+    size_t count;
 
     begin("world=2");
     uint64_t zero = walk_path("current/rank-0"), one = walk_path("current/rank-1"),
              fixed = walk_path("epoch-0/rank-0"), list = walk_path("current/rank-0.list");
-    cr_assert_eq(view_move(view, false, 0, 2, 7, &names, &bytes), 0);
-    cr_assert_eq(bytes, strlen("rank-0") + 1 + strlen("rank-0.list") + 1);
-    free(names);
+    view_attic_name(view, zero, attic);
+    snprintf(path, sizeof path, "%s/%s", attic, VIEW_ATTIC_ENTRY);
+    cr_assert_eq(walk_path(path), 0, "not left behind yet");
+    cr_assert_eq(view_move(view, false, 0, 2, 7, &left, &count), 0);
+    cr_assert_eq(count, 2);
+    cr_assert_str_eq(left[0].name, "rank-0");
+    cr_assert(left[0].folder && left[0].inode == zero);
+    cr_assert_str_eq(left[1].name, "rank-0.list");
+    cr_assert(!left[1].folder && left[1].inode == list);
+    free(left);
+    cr_assert_eq(walk_path(path), zero, "in the attic it is the same inode");
     cr_assert(walk_path("current/rank-0") != zero);
     cr_assert(walk_path("current/rank-0.list") != list);
     cr_assert_eq(walk_path("current/rank-1"), one);
@@ -243,12 +252,12 @@ Test(view, a_switch_detaches_what_moved_and_nothing_else)
     cr_assert_eq(view_node(view, zero)->epoch, 0);
     cr_assert_eq(view_node(view, walk_path("current/rank-0"))->epoch, 7);
     /* The value it has: nothing moves. */
-    cr_assert_eq(view_move(view, false, 0, 2, 7, &names, &bytes), 0);
-    cr_assert(names == NULL);
+    cr_assert_eq(view_move(view, false, 0, 2, 7, &left, &count), 0);
+    cr_assert(left == NULL && count == 0);
     /* Back to the first epoch: a new inode all the same. */
-    cr_assert_eq(view_move(view, true, 0, 0, 0, &names, &bytes), 0);
-    cr_assert(names != NULL);
-    free(names);
+    cr_assert_eq(view_move(view, true, 0, 0, 0, &left, &count), 0);
+    cr_assert(left != NULL);
+    free(left);
     cr_assert(walk_path("current/rank-0") != zero);
     cr_assert_eq(walk_path("current/rank-1"), one);
     end();
