@@ -4,7 +4,6 @@ PREFIX      ?= /usr/local
 BINDIR      ?= $(PREFIX)/bin
 MANDIR      ?= $(PREFIX)/share/man
 DOCDIR      ?= $(PREFIX)/share/doc/shufflefs
-SYSCONFDIR  ?= $(PREFIX)/etc
 UNITDIR     ?= $(PREFIX)/lib/systemd/system
 BASHCOMPDIR ?= $(PREFIX)/share/bash-completion/completions
 
@@ -118,11 +117,12 @@ install: all
 	install -m 644 README.md LICENSE etc/shufflefs.conf $(DESTDIR)$(DOCDIR)
 	install -m 644 etc/shufflefs@.service $(DESTDIR)$(UNITDIR)
 	install -m 644 etc/shufflefs.bash-completion $(DESTDIR)$(BASHCOMPDIR)/shufflefs
+	ln -sf shufflefs $(DESTDIR)$(BASHCOMPDIR)/shufflefs-order
 
 uninstall:
 	rm -f $(DESTDIR)$(BINDIR)/shufflefs $(patsubst $(BUILD)/%,$(DESTDIR)$(BINDIR)/%,$(TOOLS))
 	rm -f $(patsubst man/%,$(DESTDIR)$(MANDIR)/man1/%,$(wildcard man/*.1))
-	rm -f $(DESTDIR)$(UNITDIR)/shufflefs@.service $(DESTDIR)$(BASHCOMPDIR)/shufflefs
+	rm -f $(DESTDIR)$(UNITDIR)/shufflefs@.service $(DESTDIR)$(BASHCOMPDIR)/shufflefs $(DESTDIR)$(BASHCOMPDIR)/shufflefs-order
 	rm -rf $(DESTDIR)$(DOCDIR)
 
 clean:

@@ -83,14 +83,18 @@ static bool shall_make_cls(const struct dataset *dataset)
 
 static int refuse_problems(const struct index *index)
 {
-    for (int p = 0; p < INDEX_PROBLEM_KINDS; p++) {
-        if (index->problems[p]) {
-            report_error("strict: %llu of kind %s", (unsigned long long)index->problems[p],
-                         index_problem_name((enum index_problem)p));
-            return -EINVAL;
-        }
-    }
-    return 0;
+    char text[1024] = "";
+    size_t used = 0;
+
+    for (int p = 0; p < INDEX_PROBLEM_KINDS; p++)
+        if (index->problems[p] && used < sizeof text)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%llu %s", used ? ", " : "",
+                                     (unsigned long long)index->problems[p],
+                                     index_problem_name((enum index_problem)p));
+    if (!used)
+        return 0;
+    report_error("strict: refused for %s", text);
+    return -EINVAL;
 }
 
 /* `fields=jpg:cls` with label=dir names a field that no shard has: it is made, so it cannot be
@@ -137,7 +141,7 @@ int dataset_open(struct dataset *dataset, const struct config *config)
         dataset->makes_cls = shall_make_cls(dataset);
         if (dataset->makes_cls && dataset->index->longest_field < 3)
             dataset->index->longest_field = 3;
-        fields_warn_uneven(dataset->index);
+        fields_warn_uneven(dataset->index, dataset->makes_cls);
         fault = make_fingerprint(dataset);
     }
     if (fault == -ENOMEM)
@@ -159,47 +163,60 @@ static bool shows_made_cls(const struct dataset *dataset, uint64_t sample)
     return dataset->makes_cls && dataset->labels.of[sample] != LABELS_MISSING;
 }
 
-bool dataset_field(const struct dataset *dataset, uint64_t sample, unsigned place,
-                   const char **name, int64_t *member)
+static bool is_cls(const struct index *index, uint64_t member)
+{
+    return strcmp(index->fields[index->members[member].field], "cls") == 0;
+}
+
+/* Where labels are made, a member named cls is hidden, also of a sample that has no label: or two
+ * kinds of label would stand side by side. */
+static bool made_field(const struct dataset *dataset, uint64_t sample, unsigned place,
+                       const char **name, int64_t *member)
 {
     const struct index *index = dataset->index;
-    bool made = shows_made_cls(dataset, sample), passed = false;
+    bool left = shows_made_cls(dataset, sample);
     unsigned at = 0;
 
-    /* Walks the members in name order with the made cls in its place among them; it hides a member
-     * of that name. */
     for (uint64_t m = index->first[sample]; m < index->first[sample + 1]; m++) {
-        const char *field = index->fields[index->members[m].field];
-        int order = made ? strcmp(field, "cls") : -1;
-        if (order >= 0 && !passed) {
-            passed = true;
+        *name = index->fields[index->members[m].field];
+        if (left && strcmp(*name, "cls") >= 0) {
+            left = false;
             if (at++ == place) {
                 *name = "cls";
                 *member = -1;
                 return true;
             }
         }
-        if (order == 0)
-            continue;
-        if (at++ == place) {
-            *name = field;
-            *member = (int64_t)m;
+        *member = (int64_t)m;
+        if (!is_cls(index, m) && at++ == place)
             return true;
-        }
     }
-    if (!made || passed || at != place)
-        return false;
     *name = "cls";
     *member = -1;
+    return left && at == place;
+}
+
+bool dataset_field(const struct dataset *dataset, uint64_t sample, unsigned place,
+                   const char **name, int64_t *member)
+{
+    const struct index *index = dataset->index;
+    uint64_t m = (uint64_t)index->first[sample] + place;
+
+    if (dataset->makes_cls)
+        return made_field(dataset, sample, place, name, member);
+    if (m >= index->first[sample + 1])
+        return false;
+    *name = index->fields[index->members[m].field];
+    *member = (int64_t)m;
     return true;
 }
 
 bool dataset_find_field(const struct dataset *dataset, uint64_t sample, const char *name,
                         size_t length, int64_t *member)
 {
-    if (length == 3 && memcmp(name, "cls", 3) == 0 && shows_made_cls(dataset, sample)) {
+    if (dataset->makes_cls && length == 3 && memcmp(name, "cls", 3) == 0) {
         *member = -1;
-        return true;
+        return shows_made_cls(dataset, sample);
     }
     *member = index_find_field(dataset->index, sample, name, length);
     return *member >= 0;

@@ -332,7 +332,7 @@ static void add_name(char *text, size_t room, const char *between, const char *n
         snprintf(text + used, room - used, "%s%s", used ? between : "", name);
 }
 
-void fields_warn_uneven(const struct index *index)
+void fields_warn_uneven(const struct index *index, bool makes_cls)
 {
     uint64_t *samples = calloc(index->field_count + 1, sizeof *samples);
     char images[512] = "", others[512] = "";
@@ -344,6 +344,8 @@ void fields_warn_uneven(const struct index *index)
     for (uint64_t m = 0; m < index->member_count; m++)
         samples[index->members[m].field]++;
     for (size_t f = 0; f < index->field_count; f++) {
+        if (makes_cls && strcmp(index->fields[f], "cls") == 0)
+            continue;
         if (samples[f] && samples[f] < index->sample_count &&
             (rarest == index->field_count || samples[f] < samples[rarest]))
             rarest = f;
@@ -354,6 +356,8 @@ void fields_warn_uneven(const struct index *index)
             add_name(others, sizeof others, ":", index->fields[f]);
         }
     }
+    if (makes_cls)
+        add_name(others, sizeof others, ":", "cls");
     /* Fewer images than samples: then they are no alternatives of one field that all have. */
     if (images[0] && with_images >= index->sample_count) {
         if (others[0])

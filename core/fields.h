@@ -8,6 +8,8 @@
 
 #include "index.h"
 
+#include <stdbool.h>
+
 /* Rewrites `index` in place, before anybody else reads it. `text` as core/config.h checked it;
  * NULL: nothing to do. Returns 0, -ENOMEM, or -ENODATA, reported, when no sample has all fields
  * (naming which one is rarest). */
@@ -19,7 +21,8 @@ int fields_apply(struct index *index, const char *text);
 uint64_t fields_primary(const struct index *index, const char *text, uint64_t sample);
 
 /* Warns when samples differ in their fields, so that a path listed in one epoch may be missing in
- * the next; names how many and the `fields=` that mends it. */
-void fields_warn_uneven(const struct index *index);
+ * the next; names how many and the `fields=` that mends it. With `makes_cls` every sample has a
+ * made cls besides. */
+void fields_warn_uneven(const struct index *index, bool makes_cls);
 
 #endif

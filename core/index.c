@@ -65,14 +65,18 @@ struct crew {
 static void *walk_some(void *context)
 {
     struct crew *crew = context;
+    struct walk scratch = {0};
     size_t i;
 
     while (!atomic_load(&crew->fault) &&
            (i = atomic_fetch_add(&crew->next, 1)) < crew->index->shard_count) {
-        int fault = walk_shard(&crew->walks[i], &crew->index->shards[i]);
+        int fault = walk_shard(&scratch, &crew->index->shards[i]);
+        if (!fault)
+            fault = walk_take(&crew->walks[i], &scratch);
         if (fault)
             atomic_store(&crew->fault, fault);
     }
+    walk_close(&scratch);
     return NULL;
 }
 
@@ -199,8 +203,8 @@ static int allocate_tables(struct index *index, const struct walk *walks, size_t
         samples += walks[i].sample_count;
         members += walks[i].member_count;
         keys += walks[i].key_bytes;
-        texts += walks[i].texts ? walks[i].text_bytes : walks[i].sample_count;
-        any_text |= walks[i].texts != NULL;
+        texts += walks[i].any_text ? walks[i].text_bytes : walks[i].sample_count;
+        any_text |= walks[i].any_text;
     }
     if (members > INDEX_MEMBERS_MAX) {
         report_error("the shards have %llu members, more than %llu", (unsigned long long)members,
@@ -229,11 +233,11 @@ static int join_all(struct index *index, struct walk *walks)
         struct walk *walk = &walks[i];
         fault = join_shard(index, walk, i);
         if (!fault && index->class_texts) {
-            if (walk->texts)
+            if (walk->any_text)
                 memcpy(index->class_texts + text_bytes, walk->texts, walk->text_bytes);
             else
                 memset(index->class_texts + text_bytes, 0, walk->sample_count);
-            text_bytes += walk->texts ? walk->text_bytes : walk->sample_count;
+            text_bytes += walk->any_text ? walk->text_bytes : walk->sample_count;
         }
         walk_close(walk);
         *walk = (struct walk){0};

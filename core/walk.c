@@ -121,9 +121,16 @@ static int by_text(const void *a, const void *b)
 static int field_number(struct walk *walk, const char *name, uint16_t *number)
 {
     size_t length = strlen(name);
-    void **found = tfind(name, &walk->field_tree, by_text);
+    void **found;
     char *copy;
 
+    /* Samples are alike: after `jpg` mostly comes the `cls` that came after it before. */
+    for (size_t i = 0; i < 2 && i < walk->field_count; i++) {
+        *number = (uint16_t)((walk->last_field + 1 + i) % walk->field_count);
+        if (strcmp(walk->fields[*number], name) == 0)
+            return 0;
+    }
+    found = tfind(name, &walk->field_tree, by_text);
     if (found) {
         copy = *found;
         memcpy(number, copy + strlen(copy) + 1, sizeof *number);
@@ -168,10 +175,12 @@ static int end_sample(struct pass *pass)
 
     if (walk->sample_count == 0)
         return 0;
-    if (!walk->texts && pass->text[0])
+    if (!walk->any_text && pass->text[0]) {
+        walk->any_text = true;
         for (size_t i = 0; !fault && i + 1 < walk->sample_count; i++)
             fault = append_text(walk, "");
-    if (!fault && (walk->texts || pass->text[0]))
+    }
+    if (!fault && walk->any_text)
         fault = append_text(walk, pass->text);
     pass->text[0] = '\0';
     return fault;
@@ -275,14 +284,12 @@ static void read_text(struct pass *pass, uint64_t size)
     pass->text[to - from] = '\0';
 }
 
-static void hash_member(struct pass *pass, const char *key, const char *field, uint64_t offset,
-                        uint64_t size)
+/* pass->path holds the key, a NUL and the field: hashed with both ends. */
+static void hash_member(struct pass *pass, const char *field, uint64_t offset, uint64_t size)
 {
     uint64_t numbers[2] = {htole64(offset), htole64(size)};
 
-    XXH3_64bits_update(pass->hash, key, strlen(key));
-    XXH3_64bits_update(pass->hash, ".", 1);
-    XXH3_64bits_update(pass->hash, field, strlen(field) + 1);
+    XXH3_64bits_update(pass->hash, pass->path, (size_t)(field - pass->path) + strlen(field) + 1);
     XXH3_64bits_update(pass->hash, numbers, sizeof numbers);
 }
 
@@ -320,6 +327,7 @@ static int add_field(struct pass *pass, const char *name, uint64_t offset, uint6
         fault = field_number(walk, field, &number);
     if (fault)
         return fault;
+    walk->last_field = number;
     if (!check_header(pass->source, offset, &header))
         return pass->source->fault ? -pass->source->fault : -EIO;
     if (field_is_here(walk, number)) {
@@ -340,7 +348,7 @@ static int add_field(struct pass *pass, const char *name, uint64_t offset, uint6
         .field = number,
     };
     walk->bytes += size;
-    hash_member(pass, pass->path, field, offset, size);
+    hash_member(pass, field, offset, size);
     if (strcmp(field, "cls") == 0)
         read_text(pass, size);
     return 0;
@@ -500,7 +508,10 @@ static int walk_members(struct pass *pass, struct archive_entry *entry)
         if (result != ARCHIVE_OK && result != ARCHIVE_WARN) {
             if (!any)
                 return judge_stranger(pass);
-            if (pass->end < pass->shard->size && pass->shard->size - pass->end < BLOCK)
+            if (pass->end >
+                pass->shard->size) /* the last member's padding is cut, its data is not */
+                note(pass, INDEX_NO_TRAILER, NULL, pass->end);
+            else if (pass->end < pass->shard->size && pass->shard->size - pass->end < BLOCK)
                 note(pass, INDEX_TRUNCATED, NULL, pass->end);
             else
                 note(pass, INDEX_CORRUPT_HEADER, NULL, pass->end);
@@ -599,6 +610,46 @@ int walk_shard(struct walk *walk, struct index_shard *shard)
 static void leave_alone(void *node)
 {
     (void)node;
+}
+
+/* A copy of just the size; NULL for nothing. */
+static int take_array(void *to, const void *from, size_t bytes)
+{
+    void **array = to;
+
+    *array = bytes ? malloc(bytes) : NULL;
+    if (bytes && !*array)
+        return -ENOMEM;
+    if (bytes)
+        memcpy(*array, from, bytes);
+    return 0;
+}
+
+int walk_take(struct walk *result, struct walk *scratch)
+{
+    struct walk kept = {
+        .members = scratch->members,
+        .member_room = scratch->member_room,
+        .first = scratch->first,
+        .first_room = scratch->first_room,
+        .keys = scratch->keys,
+        .key_room = scratch->key_room,
+        .texts = scratch->texts,
+        .text_room = scratch->text_room,
+    };
+
+    *result = *scratch;
+    *scratch = kept;
+    result->members = NULL;
+    result->first = NULL;
+    result->keys = NULL;
+    result->texts = NULL;
+    if (take_array(&result->members, kept.members, result->member_count * sizeof *kept.members) ||
+        take_array(&result->first, kept.first, result->sample_count * sizeof *kept.first) ||
+        take_array(&result->keys, kept.keys, result->key_bytes) ||
+        take_array(&result->texts, kept.texts, result->text_bytes))
+        return -ENOMEM;
+    return 0;
 }
 
 void walk_close(struct walk *walk)

@@ -39,6 +39,7 @@ struct program {
     struct serve serve;
     struct fuse_session *session;
     char *mountpoint;
+    const char *source; /* the first word of SHARDS as typed: mount(8) knows its line by it */
     bool foreground;
     int parent; /* where the shell's process waits for a byte; -1: nobody waits */
     pthread_t main_thread;
@@ -154,6 +155,7 @@ static int read_arguments(struct program *program, int count, char **arguments, 
         return fail_usage("no shards, or no mount point, given") + 1;
     if (read_settings(program, file, lists, list_count, base))
         return EXIT_USAGE + 1;
+    program->source = optind + 1 < count ? arguments[optind] : file;
     if (add_shards(program, arguments + optind, (size_t)(count - optind - 1), base) ||
         mountpoint_prepare(arguments[count - 1], &program->mountpoint))
         return EXIT_FAULT + 1;
@@ -178,7 +180,7 @@ static void on_fuse_log(enum fuse_log_level level, const char *format, va_list a
         fprintf(stderr, "%s\n", text); /* debug: only in the foreground */
 }
 
-/* The name that df and mount show: the first shard's, as libfuse wants it written. */
+/* A text as libfuse wants it written within its options. */
 static void escape(const char *text, char *to, size_t room)
 {
     size_t used = 0;
@@ -198,7 +200,7 @@ static int open_session(struct program *program)
     char *arguments[4] = {"shufflefs", "-o", NULL, NULL};
     struct fuse_args args = {.argc = 3, .argv = arguments};
 
-    escape(config->shards.paths[0], source, sizeof source);
+    escape(program->source, source, sizeof source);
     /* default_permissions is what checks who may open what: with no OPEN, nobody asks here. */
     if (asprintf(&options, "fsname=%s,subtype=shufflefs,default_permissions%s%s%s%s", source,
                  config->allow_other ? ",allow_other" : "", config->debug ? ",debug" : "",

@@ -212,6 +212,32 @@ Test(labels, missing_ones_are_counted_and_not_shown)
     end();
 }
 
+Test(labels, a_made_label_hides_the_member_of_a_sample_without_one)
+{
+    begin();
+    folder_add_tar(&folder, "a.tar", "ustar",
+                   LIST("x/a.jpg", "1", "y/b.jpg", "1", "c.jpg", "1", "c.cls", "9"));
+    cr_assert_eq(open_with("label=dir"), 0);
+    cr_assert_str_eq(shown(0), "(cls) jpg");
+    cr_assert_str_eq(shown(2), "jpg");
+    end();
+}
+
+Test(fields, the_advice_keeps_made_labels)
+{
+    begin();
+    folder_add_tar(&folder, "a.tar", "ustar", LIST("x/a.jpg", "1", "y/b.png", "1"));
+    cr_assert_eq(open_with(NULL), 0);
+    cr_assert(report_watch("fields=jpg/png:cls mends that") != NULL);
+    end();
+    begin();
+    folder_add_tar(&folder, "a.tar", "ustar", LIST("x/a.jpg", "1", "y/b.png", "1"));
+    cr_assert_eq(open_with("fields=jpg/png:cls"), 0);
+    cr_assert_str_eq(shown(0), "(cls) jpg");
+    cr_assert_str_eq(shown(1), "(cls) jpg");
+    end();
+}
+
 Test(labels, thousands_of_texts_are_numbered_right)
 {
     enum { COUNT = 12000 };
@@ -275,6 +301,6 @@ Test(dataset, strict_refuses_any_problem)
     begin();
     folder_add_tar(&folder, "a.tar", "ustar", LIST("a.jpg", "1", "._a.jpg", "x"));
     cr_assert_eq(open_with("strict"), -EINVAL);
-    cr_assert(report_watch("strict: 1 of kind litter") != NULL);
+    cr_assert(report_watch("strict: refused for 1 litter") != NULL);
     end();
 }

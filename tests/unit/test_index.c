@@ -184,6 +184,7 @@ Test(index, a_damaged_shard_gives_what_stands_before_the_damage)
         {2 * 512 + 512 + 2, 0, "", 0, INDEX_TRUNCATED, 1},       /* within b.jpg's data */
         {2 * 512 + 100, 0, "", 0, INDEX_TRUNCATED, 1},           /* within b.jpg's header */
         {4 * 512, 0, "", 0, INDEX_NO_TRAILER, 2},                /* no end blocks */
+        {3 * 512 + 40, 0, "", 0, INDEX_NO_TRAILER, 2},           /* b.jpg's padding is cut */
         {5 * 512, 0, "", 0, INDEX_NO_TRAILER, 2},                /* one, and nothing more */
         {6 * 512, 2 * 512, "Q", 1, INDEX_CORRUPT_HEADER, 1},     /* b.jpg's name is wrong */
         {6 * 512, 5 * 512, "more", 4, INDEX_LONE_ZERO_BLOCK, 2}, /* the second end block is none */
