@@ -80,6 +80,8 @@ bool config_number(const char *text, size_t length, uint64_t most, uint64_t *val
     return true;
 }
 
+#define SIZE_MOST ((uint64_t)1 << 50)
+
 static int set_number(struct config *config, const struct setting *setting)
 {
     const char *value = setting->value;
@@ -93,6 +95,23 @@ static int set_number(struct config *config, const struct setting *setting)
                       ", without sign or leading zeros",
                       key->least, key->most);
     memcpy((char *)config + key->field, &number, sizeof number);
+    return 0;
+}
+
+/* A size: a number with K, M, G or T after it for powers of 1024. */
+static int set_size(struct config *config, const struct setting *setting)
+{
+    static const char units[] = "KMGT";
+    const char *value = setting->value ? setting->value : "";
+    size_t length = strlen(value);
+    const char *unit = length ? strchr(units, toupper((unsigned char)value[length - 1])) : NULL;
+    unsigned shift = unit && *unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    uint64_t number;
+
+    if (!config_number(value, length - (shift != 0), setting->key->most >> shift, &number))
+        return refuse(setting, "takes a size: a decimal number, with K, M, G or T after it");
+    number <<= shift;
+    memcpy((char *)config + setting->key->field, &number, sizeof number);
     return 0;
 }
 
@@ -295,6 +314,9 @@ static const struct key keys[] = {
     {"fields", "fields", set_fields, 0, 0, 0},
     {"label", "label", set_label, 0, 0, 0},
     {"prime", "prime", set_number, offsetof(struct config, prime), 1, PRIME_MAX},
+    {"readahead", "readahead", set_size, offsetof(struct config, readahead), 0, SIZE_MOST},
+    {"readahead_total", "readahead_total", set_size, offsetof(struct config, readahead_total), 0,
+     SIZE_MOST},
     {"strict", "strict", set_switch, offsetof(struct config, strict), 0, 0},
     {"uid", "uid", set_uid, 0, 0, 0},
     {"gid", "gid", set_gid, 0, 0, 0},
@@ -379,6 +401,7 @@ void config_init(struct config *config)
         .order = {.kind = ORDER_TORCH},
         .remainder = PLAN_PAD,
         .label = CONFIG_LABEL_AUTO,
+        .readahead = (uint64_t)256 << 20,
         .uid = CONFIG_ID_UNSET,
         .gid = CONFIG_ID_UNSET,
     };

@@ -2,16 +2,13 @@
 #ifndef SHUFFLEFS_CONTROL_H
 #define SHUFFLEFS_CONTROL_H
 
-#include "counters.h"
-#include "view.h"
-
-#include "../core/reader.h"
+#include "serve.h"
 
 struct control {
     const struct dataset *dataset;
     struct epochs *epochs;
     struct reader *reader;
-    struct counters *counters;
+    struct serve *serve; /* whose counters are shown */
 };
 
 /* A view_text_maker; `context` is a struct control. */

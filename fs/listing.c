@@ -10,6 +10,16 @@
 #define FIELD_BITS          16
 #define FIRST_SAMPLE_OFFSET 2
 
+int64_t listing_offset(uint64_t position)
+{
+    return (int64_t)(position << FIELD_BITS) + FIRST_SAMPLE_OFFSET;
+}
+
+uint64_t listing_position(int64_t offset)
+{
+    return (uint64_t)(offset - FIRST_SAMPLE_OFFSET) >> FIELD_BITS;
+}
+
 struct lister {
     bool (*take)(void *context, const struct listing_entry *entry);
     void *context;

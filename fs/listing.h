@@ -10,11 +10,16 @@
 
 struct listing_entry {
     const char *name;
-    uint64_t inode;  /* 0: not known before a LOOKUP makes its node */
-    mode_t type;     /* S_IFDIR or S_IFREG */
+    uint64_t inode;    /* 0: not known before a LOOKUP makes its node */
+    mode_t type;       /* S_IFDIR or S_IFREG */
     uint64_t position; /* of sample files, else UINT64_MAX */
-    int64_t next;    /* the offset after it */
+    int64_t next;      /* the offset after it */
 };
+
+/* The offset at which the files of `position` start in a folder of samples, and the position that
+ * an offset out of such a listing stands at. */
+int64_t listing_offset(uint64_t position);
+uint64_t listing_position(int64_t offset);
 
 /* Lists `node` from `offset` (0: the start), giving each entry to `take` until it returns false or
  * the end. 0, or -ENOTDIR, -EINVAL (a negative offset), -ENOMEM. The keeper's folder lists nothing

@@ -70,6 +70,8 @@ static const char usage[] =
     "  remainder=pad|drop|keep     when ranks do not divide the epoch (pad); drop_last = drop\n"
     "  fields=jpg/jpeg/png:cls     which fields appear, with alternatives (all)\n"
     "  label=auto|cls|dir|none     where a sample's class comes from (auto)\n"
+    "  readahead=SIZE              most bytes pushed but unread for one reader (256M); 0: none\n"
+    "  readahead_total=SIZE        and for all readers (a quarter of memory)\n"
     "  prime=N                     names that one listing instantiates (65536; 262144 without "
     "privilege)\n"
     "  strict                      refuse shards with any problem\n"
@@ -256,7 +258,7 @@ static int open_all(struct program *program)
     program->control = (struct control){.dataset = &program->dataset,
                                         .epochs = program->epochs,
                                         .reader = program->reader,
-                                        .counters = &program->serve.counters};
+                                        .serve = &program->serve};
     if (!fault)
         fault = view_open(&program->view, &program->dataset, program->epochs, control_text,
                           &program->control);
@@ -342,6 +344,7 @@ static void *watch(void *context)
     stop_signals(&set);
     while (sigwait(&set, &number) != 0)
         ;
+    readahead_stop(program->serve.readahead);
     names_stop(program->serve.names);
     if (number == SIGUSR1)
         return NULL;
@@ -368,6 +371,11 @@ static int loop(struct program *program)
     return result < 0 ? result : 0;
 }
 
+static uint64_t memory_bytes(void)
+{
+    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 static int serve_mount(struct program *program)
 {
     struct sigaction wake = {.sa_handler = do_nothing};
@@ -384,6 +392,15 @@ static int serve_mount(struct program *program)
     fault = names_open(&program->serve.names, program->session, program->view, program->mountpoint);
     if (fault)
         return fault;
+    fault = readahead_open(&program->serve.readahead, program->session, program->view,
+                           program->reader, program->serve.names, program->config.readahead,
+                           program->config.readahead_total ? program->config.readahead_total
+                                                           : memory_bytes() / 4);
+    if (fault) {
+        names_stop(program->serve.names);
+        names_close(program->serve.names);
+        return fault;
+    }
     fault = -pthread_create(&watcher, NULL, watch, program);
     if (!fault) {
         fault = loop(program);
@@ -393,8 +410,11 @@ static int serve_mount(struct program *program)
         pthread_kill(watcher, SIGUSR1);
         pthread_join(watcher, NULL);
     } else {
+        readahead_stop(program->serve.readahead);
         names_stop(program->serve.names);
     }
+    readahead_close(program->serve.readahead);
+    program->serve.readahead = NULL;
     names_close(program->serve.names);
     return fault;
 }

@@ -357,19 +357,28 @@ void names_close(struct names *names)
     release(names);
 }
 
-void names_want(struct names *names, uint64_t member)
+bool names_want(struct names *names, uint64_t member)
 {
     atomic_ulong *word = &names->wanted[member / BITS];
     unsigned long long before;
 
     /* Most reads are of members that are long known: look before writing. */
-    if (atomic_load_explicit(word, memory_order_relaxed) & bit(member))
-        return;
-    if (atomic_fetch_or(word, bit(member)) & bit(member))
-        return;
+    if (names_has(names, member) || (atomic_fetch_or(word, bit(member)) & bit(member)))
+        return true;
     before = atomic_fetch_add(&names->waiting, 1);
     if (before == 0 || before == WALK_MEMBERS - 1)
         wake_all(names, false);
+    return false;
+}
+
+bool names_has(const struct names *names, uint64_t member)
+{
+    return atomic_load_explicit(&names->wanted[member / BITS], memory_order_relaxed) & bit(member);
+}
+
+int names_open_root(struct names *names)
+{
+    return open_root(names, false);
 }
 
 void names_forget(struct names *names, uint64_t member)

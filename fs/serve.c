@@ -67,6 +67,32 @@ static int fill_entry(struct serve *serve, uint64_t inode, struct fuse_entry_par
     return view_stat(serve->view, inode, &entry->attr);
 }
 
+static bool is_sample_folder(const struct view_node *node)
+{
+    return node->kind == VIEW_RANK || node->kind == VIEW_KEYS;
+}
+
+/* Names of samples are good for ever, but some of them expire at once: their LOOKUPs tell where
+ * readers are whose files are all in the page cache. */
+static bool is_mark(const struct view_node *folder, uint64_t position)
+{
+    return position % FOLLOW_MARK_EVERY == 0 || position + 1 == folder->plan.length;
+}
+
+/* Before a LOOKUP in a folder of samples is answered. */
+static void note_lookup(struct serve *serve, const struct view_node *folder, const char *name,
+                        struct fuse_entry_param *entry)
+{
+    uint64_t position;
+
+    if (!is_sample_folder(folder) ||
+        !grammar_parse_position(view_grammar(serve->view), name, &position))
+        return;
+    if (is_mark(folder, position))
+        entry->entry_timeout = 0;
+    readahead_looked(serve->readahead, folder, position);
+}
+
 static void on_lookup(fuse_req_t request, fuse_ino_t parent, const char *name)
 {
     struct serve *serve = serve_of(request);
@@ -79,6 +105,8 @@ static void on_lookup(fuse_req_t request, fuse_ino_t parent, const char *name)
         fault = fill_entry(serve, inode, &entry);
         if (fault)
             view_forget(serve->view, inode, 1);
+        else
+            note_lookup(serve, folder, name, &entry);
     }
     if (fault)
         reply_error(request, fault);
@@ -200,6 +228,7 @@ static ssize_t read_inode(struct serve *serve, uint64_t inode, char *buffer, siz
     uint64_t which;
     char label[24];
     ssize_t got;
+    bool known;
 
     if (view_is_member(serve->view, inode, &which)) {
         got = reader_read(serve->reader, which, buffer, size, from);
@@ -207,12 +236,16 @@ static ssize_t read_inode(struct serve *serve, uint64_t inode, char *buffer, siz
         if (got > 0)
             atomic_fetch_add_explicit(&serve->counters.bytes, (unsigned long long)got,
                                       memory_order_relaxed);
-        names_want(serve->names, which);
+        known = names_want(serve->names, which);
+        if (from == 0)
+            readahead_read(serve->readahead, which, known);
         return got;
     }
-    if (view_is_label(serve->view, inode, &which))
+    if (view_is_label(serve->view, inode, &which)) {
+        readahead_read_label(serve->readahead, which);
         return read_text(label, dataset_label_text(view_dataset(serve->view), which, label), buffer,
                          size, from);
+    }
     node = view_node(serve->view, inode);
     if (!node)
         return -ENOENT;
@@ -246,8 +279,9 @@ static void refuse_write(struct serve *serve, uint64_t inode, bool stored)
     atomic_fetch_add(&serve->counters.refused_writes, 1);
     if (!stored)
         return;
-    /* Root opened the file for writing and stored through a shared mapping. The kernel now writes
-     * the page back; it is refused, and what readers may have seen is taken out of the cache. */
+    /* Root opened the file for writing and stored through a shared mapping. The kernel now
+     * writes the page back; it is refused, and what readers may have seen is taken out of the
+     * cache. */
     atomic_fetch_add(&serve->counters.undone_stores, 1);
     report_warning("inode %llu: a store through a shared mapping was undone; samples are read-only",
                    (unsigned long long)inode);
@@ -270,8 +304,8 @@ static void on_write(fuse_req_t request, fuse_ino_t inode, const char *text, siz
         refuse_write(serve, inode, stored);
         return;
     }
-    /* At the start, or appended to the frozen text (`>>`): the text of one write is the whole of
-     * what is asked. */
+    /* At the start, or appended to the frozen text (`>>`): the text of one write is the whole
+     * of what is asked. */
     if ((from != 0 && (size_t)from != node->text_bytes) || control_parse(text, size, &epoch) != 0) {
         reply_error(request, EINVAL);
         return;
@@ -283,6 +317,8 @@ static void on_write(fuse_req_t request, fuse_ino_t inode, const char *text, siz
         reply_error(request, fault);
         return;
     }
+    for (size_t i = 0; i < count; i++)
+        readahead_left(serve->readahead, left[i].inode);
     if (left)
         atomic_fetch_add(&serve->counters.switches, 1);
     names_drop(serve->names, request, size, left, count);
@@ -300,14 +336,17 @@ static void on_opendir(fuse_req_t request, fuse_ino_t inode, struct fuse_file_in
 struct filling {
     fuse_req_t request;
     struct serve *serve;
+    const struct view_node *node;
     char *buffer;
     size_t room, used;
     bool plus;
+    uint64_t prime;  /* positions before it get their names instantiated */
+    uint64_t primed; /* up to here they were */
 };
 
-/* An entry past `prime=`, or one whose node only a LOOKUP makes, is listed but not instantiated:
- * inode 0. Of what is instantiated here, only members and labels, the kernel's count needs no
- * keeping. */
+/* An entry past `prime=`, or one whose node only a LOOKUP makes, is listed but not
+ * instantiated: inode 0. Of what is instantiated here, only members and labels, the kernel's
+ * count needs no keeping. */
 static bool fill(void *context, const struct listing_entry *item)
 {
     struct filling *filling = context;
@@ -315,16 +354,20 @@ static bool fill(void *context, const struct listing_entry *item)
     size_t room = filling->room - filling->used, need;
     struct fuse_entry_param entry = {
         .attr = {.st_ino = item->inode ? item->inode : UINT32_MAX, .st_mode = item->type}};
-    bool primed = filling->plus && item->position < filling->serve->prime;
+    bool primed = filling->plus && item->position < filling->prime;
 
     if (primed && fill_entry(filling->serve, item->inode, &entry))
         primed = false;
+    if (primed && is_mark(filling->node, item->position))
+        entry.entry_timeout = 0;
     need = filling->plus
                ? fuse_add_direntry_plus(filling->request, to, room, item->name, &entry, item->next)
                : fuse_add_direntry(filling->request, to, room, item->name, &entry.attr, item->next);
     if (need > room)
         return false;
     filling->used += need;
+    if (primed)
+        filling->primed = item->position;
     return true;
 }
 
@@ -355,6 +398,9 @@ static void list(fuse_req_t request, fuse_ino_t inode, size_t size, off_t offset
     struct filling filling = {
         .request = request,
         .serve = serve,
+        .node = node,
+        .prime = readahead_is_scout(serve->readahead, fuse_req_ctx(request)->pid) ? UINT64_MAX - 1
+                                                                                  : serve->prime,
         .buffer = thread_buffer(),
         .room = size < READ_BYTES_MOST ? size : READ_BYTES_MOST,
         .plus = plus,
@@ -368,6 +414,8 @@ static void list(fuse_req_t request, fuse_ino_t inode, size_t size, off_t offset
         fill_keeper(&filling, offset);
     else
         fault = listing_give(serve->view, node, offset, fill, &filling);
+    if (filling.primed && filling.prime == serve->prime)
+        readahead_listed(serve->readahead, node, filling.primed);
     if (fault)
         reply_error(request, fault);
     else

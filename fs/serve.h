@@ -12,6 +12,7 @@
 
 #include "counters.h"
 #include "names.h"
+#include "readahead.h"
 #include "view.h"
 
 #include "../core/reader.h"
@@ -20,10 +21,11 @@
 struct serve {
     struct view *view;
     struct reader *reader;
-    struct names *names; /* set after the session was made and before its loop runs */
+    struct names *names;         /* set after the session was made and before its loop runs */
+    struct readahead *readahead; /* likewise */
     struct counters counters;
     uint64_t prime; /* positions from a folder's start whose names a listing instantiates */
-    bool no_open;   /* the kernel takes ENOSYS for OPEN: set by init */
+    atomic_bool no_open;   /* the kernel takes ENOSYS for OPEN: set by init */
 };
 
 extern const struct fuse_lowlevel_ops serve_operations;

@@ -65,10 +65,14 @@ char *status_text(const struct control *control, size_t *bytes)
     const struct dataset *dataset = control->dataset;
     const struct config *config = dataset->config;
     const struct index *index = dataset->index;
-    struct counters *counters = control->counters;
+    struct counters *counters = &control->serve->counters;
+    struct readahead *readahead = control->serve->readahead;
+    struct readahead_figures ahead = {0};
     json_t *root = json_object();
     char *text, *ended;
 
+    if (readahead)
+        ahead = readahead_figures(readahead);
     json_object_set_new(root, "version", json_string(SHUFFLEFS_VERSION));
     json_object_set_new(root, "fingerprint", json_string(dataset->fingerprint));
     json_object_set_new(root, "samples", number(index->sample_count));
@@ -93,6 +97,10 @@ char *status_text(const struct control *control, size_t *bytes)
     json_object_set_new(root, "switches", number(atomic_load(&counters->switches)));
     json_object_set_new(root, "reads", number(atomic_load(&counters->reads)));
     json_object_set_new(root, "bytes", number(atomic_load(&counters->bytes)));
+    json_object_set_new(root, "pushed_files", number(ahead.files));
+    json_object_set_new(root, "pushed", number(ahead.bytes));
+    json_object_set_new(root, "pushed_unread", number(ahead.ahead));
+    json_object_set_new(root, "failed_ahead", number(ahead.unread));
     json_object_set_new(root, "refused_writes", number(atomic_load(&counters->refused_writes)));
     json_object_set_new(root, "undone_stores", number(atomic_load(&counters->undone_stores)));
     json_object_set_new(root, "errors", errors(control));

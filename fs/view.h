@@ -11,7 +11,8 @@
  *   - a control file has a new node at every LOOKUP, with its text frozen.
  * No number is ever used again. A node lives until the kernel has forgotten all its LOOKUPs.
  *
- * The keeper's folder and the attics have random names that are never listed: fs/names.h says what for.
+ * The keeper's folder and the attics have random names that are never listed: fs/names.h says what
+ * for.
  *
  * This module knows no FUSE. Any thread; a node that a caller got stays good while the kernel holds
  * its inode, which it does as long as a request on that inode is being answered. */

@@ -138,12 +138,25 @@ class Status(MountCase):
 
     def test_reads_are_counted(self):
         data_set = tars.make_dataset(self.tmp / "shards", 50, size=lambda i: 5000)
-        mount = self.mount(data_set.shards)
+        mount = self.mount(data_set.shards, "readahead=0")
         for name in mount.list("current", "rank-0"):
             mount.read("current", "rank-0", name)
         status = mount.status()
         self.assertGreaterEqual(status["bytes"], 50 * 5000)
         self.assertGreater(status["reads"], 0)
+        self.assertEqual(status["pushed"], 0)
+
+    def test_every_byte_from_storage_is_counted_once_read_or_pushed(self):
+        data_set = tars.make_dataset(self.tmp / "shards", 400, size=lambda i: 5000)
+        mount = self.mount(data_set.shards)
+        names = [name for name in mount.list("current", "rank-0") if name.endswith("jpg")]
+        for name in names:
+            mount.read("current", "rank-0", name)
+        status = mount.status()
+        self.assertGreaterEqual(status["bytes"] + status["pushed"], 400 * 5000)
+        # A file may be read by the reader and the read-ahead at once, where they meet; not all of them.
+        self.assertLess(status["bytes"] + status["pushed"], 2 * 400 * 5000)
+        self.assertEqual(status["failed_ahead"], 0)
 
     def check_eight_readers(self, seconds):
         data_set = tars.make_dataset(self.tmp / "shards", 300)

@@ -118,6 +118,25 @@ static void refuses(const char *options, const char *message)
     cr_assert(strstr(said, message) != NULL, "%s was reported as: %s", options, said);
 }
 
+Test(config, sizes_take_units)
+{
+    struct config config;
+
+    start(&config);
+    cr_assert_eq(config.readahead, (uint64_t)256 << 20);
+    cr_assert_eq(config_set_options(&config, "readahead=3m,readahead_total=2G", "/"), 0);
+    cr_assert_eq(config.readahead, (uint64_t)3 << 20);
+    cr_assert_eq(config.readahead_total, (uint64_t)2 << 30);
+    cr_assert_eq(config_set_options(&config, "readahead=0", "/"), 0);
+    cr_assert_eq(config.readahead, 0);
+    refuses("readahead=", "-o: readahead");
+    refuses("readahead=M", "-o: readahead");
+    refuses("readahead=1X", "-o: readahead");
+    refuses("readahead=1.5G", "-o: readahead");
+    refuses("readahead=99999999T", "-o: readahead");
+    finish(&config);
+}
+
 Test(config, defaults_are_the_manuals)
 {
     struct config config;
@@ -274,7 +293,7 @@ Test(config, unknown_options_are_refused_with_the_nearest)
     refuses("wrold=8", "-o: wrold: there is no such option; did you mean world?");
     refuses("drop-last", "did you mean drop_last?");
     refuses("Seed=1", "did you mean seed?");
-    refuses("readahead=1G", "-o: readahead: there is no such option (");
+    refuses("index=none", "-o: index: there is no such option (");
     refuses("weights=w", "no such option");
     refuses("index=none", "no such option");
     refuses("shards=a.tar", "not an option but an argument");

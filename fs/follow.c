@@ -1,0 +1,364 @@
+/* Follows readers. Owns the tracks; never reads a byte of a shard. */
+#include "follow.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRACKS 64
+/* How far from a reader's head, and past what was claimed for it, a read is still its own: workers
+ * of a DataLoader read whole batches side by side. Positions. */
+#define NEAR 1024
+/* The first window, and what it grows by each time the reader is met where it was expected. */
+#define WINDOW_FIRST  8
+#define WINDOW_GROWTH 4
+#define WINDOW_MOST   ((uint64_t)1 << 20)
+/* Reads that fit no track before windows start anew. */
+#define STRANGERS_MOST 16
+/* Names looked up at once, and how far ahead of the pushes. */
+#define NAMES_AT_ONCE 2048
+#define NAMES_AHEAD   4096
+/* Positions that a reader which is faster than the pushes is let pass, at the most, before they go
+ * on ahead of it. */
+#define GAP_MOST 64
+
+struct track {
+    uint64_t folder; /* inode; 0: free */
+    uint64_t serial; /* new for each use of this place */
+    char path[320];
+    uint64_t epoch;
+    struct plan plan;
+    uint64_t head;   /* where the reader was last seen */
+    uint64_t next;   /* the first position not claimed for a push */
+    uint64_t named;  /* names are known to the kernel up to here */
+    uint64_t naming; /* names up to here are being looked up */
+    uint64_t window; /* positions ahead of head that may be claimed */
+    uint64_t gap;
+    uint64_t distrust; /* up to here, pages that should be in the cache may not be */
+    uint64_t fields;
+    uint64_t bytes; /* pushed, about, between head and next */
+    uint64_t used;  /* when it was last met, in events */
+    bool reading;   /* a READ was met: pushes may go */
+};
+
+struct follow {
+    const struct index *index;
+    struct epochs *epochs;
+    uint64_t reader_bytes, total_bytes, total;
+    uint64_t events, serials;
+    unsigned strangers; /* reads in a row that fitted no track */
+    unsigned turn;      /* the track that is served next */
+    struct track tracks[TRACKS];
+};
+
+int follow_open(struct follow **out, const struct index *index, struct epochs *epochs,
+                uint64_t reader_bytes, uint64_t total_bytes)
+{
+    struct follow *follow = calloc(1, sizeof *follow);
+
+    if (!follow)
+        return -ENOMEM;
+    follow->index = index;
+    follow->epochs = epochs;
+    follow->reader_bytes = reader_bytes;
+    follow->total_bytes = total_bytes;
+    *out = follow;
+    return 0;
+}
+
+void follow_close(struct follow *follow)
+{
+    free(follow);
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void take_bytes(struct follow *follow, struct track *track, uint64_t bytes)
+{
+    bytes = least(bytes, track->bytes);
+    track->bytes -= bytes;
+    follow->total -= least(bytes, follow->total);
+}
+
+static void release(struct follow *follow, struct track *track)
+{
+    take_bytes(follow, track, track->bytes);
+    *track = (struct track){0};
+}
+
+static bool is_near(const struct track *track, uint64_t position)
+{
+    return position + NEAR >= track->head && position < track->next + NEAR;
+}
+
+/* The track of this folder that the position is near to; NULL: none. */
+static struct track *find(struct follow *follow, uint64_t folder, uint64_t position)
+{
+    for (unsigned i = 0; i < TRACKS; i++)
+        if (follow->tracks[i].folder == folder && is_near(&follow->tracks[i], position))
+            return &follow->tracks[i];
+    return NULL;
+}
+
+static struct track *start(struct follow *follow, const struct view_node *folder, uint64_t position)
+{
+    struct track *track = &follow->tracks[0];
+
+    for (unsigned i = 1; i < TRACKS && track->folder; i++)
+        if (!follow->tracks[i].folder || follow->tracks[i].used < track->used)
+            track = &follow->tracks[i];
+    release(follow, track);
+    *track = (struct track){
+        .folder = folder->inode,
+        .serial = ++follow->serials,
+        .epoch = folder->epoch,
+        .plan = folder->plan,
+        .head = position,
+        .next = position,
+        .named = position,
+        .naming = position,
+        .window = WINDOW_FIRST,
+        .used = ++follow->events,
+    };
+    if (folder->parent == VIEW_CURRENT_INODE)
+        snprintf(track->path, sizeof track->path, "current/%s", folder->name);
+    else
+        snprintf(track->path, sizeof track->path, "epoch-%llu/%s",
+                 (unsigned long long)folder->epoch, folder->name);
+    return track;
+}
+
+/* The bit of a field in a mask. */
+static uint64_t field_bit(uint16_t field)
+{
+    return (uint64_t)1 << least(field, 62);
+}
+
+static uint64_t bytes_at(const struct follow *follow, const struct track *track,
+                         const struct order *order, uint64_t position)
+{
+    const struct index *index = follow->index;
+    uint64_t sample = order_sample(order, plan_global(&track->plan, position)), bytes = 0;
+
+    for (uint64_t m = index->first[sample]; m < index->first[sample + 1]; m++)
+        if (track->fields & field_bit((uint16_t)index->members[m].field))
+            bytes += index->members[m].size;
+    return bytes;
+}
+
+/* The reader was met at `position`. What lies behind it counts as read. */
+static void meet(struct follow *follow, struct track *track, const struct order *order,
+                 uint64_t position, bool read)
+{
+    uint64_t passed = least(position, track->next), bytes = 0;
+
+    track->used = ++follow->events;
+    if (position > track->head) {
+        for (uint64_t p = track->head; p < passed; p++)
+            bytes += bytes_at(follow, track, order, p);
+        take_bytes(follow, track, bytes);
+        track->head = position;
+        track->window = least(track->window * WINDOW_GROWTH, WINDOW_MOST);
+    }
+    if (!read)
+        return;
+    track->reading = true;
+    follow->strangers = 0;
+    /* It came to a position before its push did. Those close ahead it will reach first as well:
+     * leave them to it. */
+    if (position < track->next)
+        track->gap = least(track->gap * 2 + 1, GAP_MOST);
+    if (track->next < position + 1 + track->gap)
+        track->next = position + 1 + track->gap;
+}
+
+void follow_listed(struct follow *follow, const struct view_node *folder, uint64_t end)
+{
+    struct track *track = find(follow, folder->inode, 0);
+
+    if (!track)
+        track = start(follow, folder, 0);
+    track->used = ++follow->events;
+    if (track->named < end)
+        track->named = end;
+    if (track->naming < end)
+        track->naming = end;
+}
+
+void follow_looked(struct follow *follow, const struct view_node *folder, uint64_t position)
+{
+    struct track *track = find(follow, folder->inode, position);
+    struct order *order;
+
+    if (!track) {
+        start(follow, folder, position);
+        return;
+    }
+    order = epochs_get(follow->epochs, track->epoch);
+    if (!order)
+        return;
+    meet(follow, track, order, position, false);
+    epochs_put(follow->epochs, order);
+    /* It looked the name up by itself, so the lookups ahead of it are behind it. */
+    if (track->named <= position && position % FOLLOW_MARK_EVERY) {
+        track->named = position + 1;
+        track->naming = position + 1 > track->naming ? position + 1 : track->naming;
+    }
+}
+
+/* The position near the reader that shows this sample. */
+static bool locate(const struct track *track, const struct order *order, uint64_t sample,
+                   uint64_t *position)
+{
+    uint64_t end = least(track->next + NEAR, track->plan.length);
+
+    for (uint64_t p = track->head; p < end; p++) {
+        if (order_sample(order, plan_global(&track->plan, p)) == sample) {
+            *position = p;
+            return true;
+        }
+    }
+    for (uint64_t p = track->head > NEAR ? track->head - NEAR : 0; p < track->head; p++) {
+        if (order_sample(order, plan_global(&track->plan, p)) == sample) {
+            *position = p;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void calm_down(struct follow *follow)
+{
+    if (++follow->strangers < STRANGERS_MOST)
+        return;
+    follow->strangers = 0;
+    for (unsigned i = 0; i < TRACKS; i++)
+        follow->tracks[i].window = WINDOW_FIRST;
+}
+
+static void read_sample(struct follow *follow, uint64_t sample, uint64_t bit, bool again)
+{
+    bool found = false;
+
+    /* All that fit: the same sample may be near in two epochs, and nobody tells which reader this
+     * is. */
+    for (unsigned i = 0; i < TRACKS; i++) {
+        struct track *track = &follow->tracks[i];
+        struct order *order;
+        uint64_t position;
+        if (!track->folder || !(order = epochs_get(follow->epochs, track->epoch)))
+            continue;
+        if (locate(track, order, sample, &position)) {
+            found = true;
+            track->fields |= bit;
+            meet(follow, track, order, position, true);
+            /* The kernel dropped pages that were counted on: what is ahead may be gone too. */
+            if (again) {
+                track->distrust = position + NEAR;
+                track->next = least(track->next, position + 1 + track->gap);
+            }
+        }
+        epochs_put(follow->epochs, order);
+    }
+    if (!found)
+        calm_down(follow);
+}
+
+void follow_read(struct follow *follow, uint64_t member, bool again)
+{
+    read_sample(follow, index_sample_of(follow->index, member),
+                field_bit((uint16_t)follow->index->members[member].field), again);
+}
+
+void follow_read_label(struct follow *follow, uint64_t sample)
+{
+    read_sample(follow, sample, (uint64_t)1 << 63, false);
+}
+
+void follow_left(struct follow *follow, uint64_t folder)
+{
+    for (unsigned i = 0; i < TRACKS; i++)
+        if (follow->tracks[i].folder == folder)
+            release(follow, &follow->tracks[i]);
+}
+
+static bool may_push(const struct follow *follow, const struct track *track)
+{
+    return track->folder && track->reading && track->next < track->plan.length &&
+           track->next < track->named && track->next <= track->head + track->window &&
+           track->bytes < follow->reader_bytes && follow->total < follow->total_bytes;
+}
+
+bool follow_next_push(struct follow *follow, struct follow_push *push)
+{
+    for (unsigned i = 0; i < TRACKS; i++) {
+        unsigned at = (follow->turn + i) % TRACKS;
+        struct track *track = &follow->tracks[at];
+        if (!may_push(follow, track))
+            continue;
+        *push = (struct follow_push){
+            .track = at,
+            .serial = track->serial,
+            .epoch = track->epoch,
+            .position = track->next,
+            .plan = track->plan,
+            .distrust = track->next < track->distrust,
+            .fields = track->fields,
+        };
+        track->next++;
+        follow->turn = at + 1;
+        return true;
+    }
+    return false;
+}
+
+void follow_pushed(struct follow *follow, const struct follow_push *push, uint64_t bytes)
+{
+    struct track *track = &follow->tracks[push->track];
+
+    /* Passed meanwhile, or another track by now: then nothing is ahead. */
+    if (track->serial != push->serial || push->position < track->head)
+        return;
+    track->bytes += bytes;
+    follow->total += bytes;
+}
+
+bool follow_next_names(struct follow *follow, struct follow_names *names)
+{
+    for (unsigned i = 0; i < TRACKS; i++) {
+        struct track *track = &follow->tracks[i];
+        uint64_t start, most = track->next + NAMES_AHEAD;
+        if (!track->folder || !track->reading || track->naming != track->named ||
+            track->named >= track->plan.length || track->named + NAMES_AT_ONCE > most)
+            continue;
+        start = track->named > track->head ? track->named : track->head;
+        track->naming = least(start + NAMES_AT_ONCE, track->plan.length);
+        *names = (struct follow_names){i, track->serial, track->folder, start, track->naming, ""};
+        memcpy(names->path, track->path, sizeof names->path);
+        return true;
+    }
+    return false;
+}
+
+void follow_named(struct follow *follow, const struct follow_names *names, uint64_t end)
+{
+    struct track *track = &follow->tracks[names->track];
+
+    if (track->serial != names->serial)
+        return;
+    /* A failure leaves naming ahead of named: it is not tried again. */
+    if (end >= names->end) {
+        if (track->named < end)
+            track->named = end;
+        track->naming = track->named;
+    }
+}
+
+uint64_t follow_bytes_ahead(const struct follow *follow)
+{
+    return follow->total;
+}

@@ -1,0 +1,54 @@
+/* Reads ahead of readers, in the order that is known, and pushes whole files into the kernel's page
+ * cache before they are asked for; looks their names up too, so that a reader that never listed its
+ * folder finds both.
+ *
+ * Threads of its own: pushers read a file from its shard and store it (fuse_lowlevel_notify_store);
+ * a scout lists the readers' folders ahead of them through a private clone of the mount
+ * (fs/names.h), whose listings the view answers with every name instantiated. Two pushers work
+ * while the shards come from the page cache, more while reads take long. They hold no lock that a
+ * handler waits for while they read or store; handlers only note what they saw. A read that fails
+ * here is nobody's fault until a reader asks for it. */
+#ifndef SHUFFLEFS_READAHEAD_H
+#define SHUFFLEFS_READAHEAD_H
+
+#include "follow.h"
+#include "names.h"
+
+#include "../core/reader.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct readahead;
+
+/* What was pushed so far. */
+struct readahead_figures {
+    uint64_t files, bytes; /* pushed */
+    uint64_t ahead;        /* bytes pushed and not yet passed by their readers, about */
+    uint64_t unread;       /* reads ahead that failed */
+};
+
+/* Starts the threads. Everything given outlives it; `names` may be stopped only after it.
+ * `reader_bytes` 0: reads nothing ahead, and starts none. 0 or a negative errno. */
+int readahead_open(struct readahead **out, struct fuse_session *session, struct view *view,
+                   struct reader *reader, struct names *names, uint64_t reader_bytes,
+                   uint64_t total_bytes);
+/* Ends the threads; handlers must still run. */
+void readahead_stop(struct readahead *readahead);
+void readahead_close(struct readahead *readahead); /* NULL is fine */
+
+/* What handlers saw: see fs/follow.h. Any thread; they never wait but for arithmetic. */
+void readahead_listed(struct readahead *readahead, const struct view_node *folder, uint64_t end);
+void readahead_looked(struct readahead *readahead, const struct view_node *folder,
+                      uint64_t position);
+void readahead_read(struct readahead *readahead, uint64_t member, bool again);
+void readahead_read_label(struct readahead *readahead, uint64_t sample);
+void readahead_left(struct readahead *readahead, uint64_t folder);
+
+/* Whether a request comes from the scout: then a listing instantiates all its names. */
+bool readahead_is_scout(const struct readahead *readahead, pid_t thread);
+
+struct readahead_figures readahead_figures(struct readahead *readahead);
+
+#endif
