@@ -16,9 +16,16 @@
 #define WINDOW_MOST   ((uint64_t)1 << 20)
 /* Reads that fit no track before windows start anew. */
 #define STRANGERS_MOST 16
+#define DOUBTS         4
 /* Names looked up at once, and how far ahead of the pushes. */
 #define NAMES_AT_ONCE 2048
 #define NAMES_AHEAD   4096
+/* How far past what was claimed a reader may be met and still be in order. Positions. */
+#define SLACK 64
+/* Steps in order before files are pushed, and before names are looked up for a reader whose pages
+ * are all there. */
+#define STEPS_TO_PUSH 2
+#define STEPS_TO_NAME 4
 /* Positions that a reader which is faster than the pushes is let pass, at the most, before they go
  * on ahead of it. */
 #define GAP_MOST 64
@@ -35,10 +42,12 @@ struct track {
     uint64_t naming; /* names up to here are being looked up */
     uint64_t window; /* positions ahead of head that may be claimed */
     uint64_t gap;
+    unsigned doubts;   /* reads in a row of what should have been in the page cache */
     uint64_t distrust; /* up to here, pages that should be in the cache may not be */
     uint64_t fields;
     uint64_t bytes; /* pushed, about, between head and next */
     uint64_t used;  /* when it was last met, in events */
+    unsigned steps; /* times that the reader was met where it was expected, less those where not */
     bool reading;   /* a READ was met: pushes may go */
 };
 
@@ -150,19 +159,39 @@ static uint64_t bytes_at(const struct follow *follow, const struct track *track,
     return bytes;
 }
 
-/* The reader was met at `position`. What lies behind it counts as read. */
-static void meet(struct follow *follow, struct track *track, const struct order *order,
-                 uint64_t position, bool read)
+/* What lies behind the reader counts as read. */
+static void move_head(struct follow *follow, struct track *track, const struct order *order,
+                      uint64_t position)
 {
     uint64_t passed = least(position, track->next), bytes = 0;
 
+    for (uint64_t p = track->head; p < passed; p++)
+        bytes += bytes_at(follow, track, order, p);
+    take_bytes(follow, track, bytes);
+    track->head = position;
+    if (track->next < position)
+        track->next = position;
+}
+
+/* The reader was met at `position`. Where it was expected, trust in it grows; further on, it
+ * shrinks; a little behind says nothing, for workers read side by side. */
+static void meet(struct follow *follow, struct track *track, const struct order *order,
+                 uint64_t position, bool read)
+{
+    /* Of a reader that only the marks show, the next mark is expected. */
+    uint64_t slack = read ? SLACK : FOLLOW_MARK_EVERY;
+    bool expected = position <= track->next + track->gap + slack;
+
     track->used = ++follow->events;
-    if (position > track->head) {
-        for (uint64_t p = track->head; p < passed; p++)
-            bytes += bytes_at(follow, track, order, p);
-        take_bytes(follow, track, bytes);
-        track->head = position;
-        track->window = least(track->window * WINDOW_GROWTH, WINDOW_MOST);
+    if (position >= track->head) {
+        if (expected) {
+            track->steps++;
+            track->window = least(track->window * WINDOW_GROWTH, WINDOW_MOST);
+        } else {
+            track->steps -= track->steps > 0;
+            track->window = WINDOW_FIRST;
+        }
+        move_head(follow, track, order, position);
     }
     if (!read)
         return;
@@ -236,36 +265,64 @@ static void calm_down(struct follow *follow)
     if (++follow->strangers < STRANGERS_MOST)
         return;
     follow->strangers = 0;
-    for (unsigned i = 0; i < TRACKS; i++)
+    for (unsigned i = 0; i < TRACKS; i++) {
         follow->tracks[i].window = WINDOW_FIRST;
+        follow->tracks[i].steps = 0;
+    }
 }
 
-static void read_sample(struct follow *follow, uint64_t sample, uint64_t bit, bool again)
+static uint64_t distance(uint64_t a, uint64_t b)
 {
-    bool found = false;
+    return a > b ? a - b : b - a;
+}
 
-    /* All that fit: the same sample may be near in two epochs, and nobody tells which reader this
-     * is. */
+/* The track that a read of this sample most likely belongs to: where it is met closest to the
+ * reader or to what was claimed. By chance, the sample may be near in another epoch too. */
+static struct track *recognise(struct follow *follow, uint64_t sample, uint64_t *position)
+{
+    struct track *best = NULL;
+    uint64_t best_away = UINT64_MAX;
+
     for (unsigned i = 0; i < TRACKS; i++) {
         struct track *track = &follow->tracks[i];
         struct order *order;
-        uint64_t position;
+        uint64_t at, away;
         if (!track->folder || !(order = epochs_get(follow->epochs, track->epoch)))
             continue;
-        if (locate(track, order, sample, &position)) {
-            found = true;
-            track->fields |= bit;
-            meet(follow, track, order, position, true);
-            /* The kernel dropped pages that were counted on: what is ahead may be gone too. */
-            if (again) {
-                track->distrust = position + NEAR;
-                track->next = least(track->next, position + 1 + track->gap);
+        if (locate(track, order, sample, &at)) {
+            away = least(distance(at, track->head), distance(at, track->next));
+            if (!best || away < best_away || (away == best_away && track->used > best->used)) {
+                best = track;
+                best_away = away;
+                *position = at;
             }
         }
         epochs_put(follow->epochs, order);
     }
-    if (!found)
+    return best;
+}
+
+static void read_sample(struct follow *follow, uint64_t sample, uint64_t bit, bool again)
+{
+    uint64_t position = 0;
+    struct track *track = recognise(follow, sample, &position);
+    struct order *order = track ? epochs_get(follow->epochs, track->epoch) : NULL;
+
+    if (!order) {
         calm_down(follow);
+        return;
+    }
+    track->fields |= bit;
+    meet(follow, track, order, position, true);
+    epochs_put(follow->epochs, order);
+    /* One such read may have been on its way when the file was pushed. Several in a row: the kernel
+     * dropped pages that were counted on, and what is ahead may be gone too. */
+    track->doubts = again ? track->doubts + 1 : 0;
+    if (track->doubts >= DOUBTS) {
+        track->doubts = 0;
+        track->distrust = position + NEAR;
+        track->next = least(track->next, position + 1 + track->gap);
+    }
 }
 
 void follow_read(struct follow *follow, uint64_t member, bool again)
@@ -288,9 +345,10 @@ void follow_left(struct follow *follow, uint64_t folder)
 
 static bool may_push(const struct follow *follow, const struct track *track)
 {
-    return track->folder && track->reading && track->next < track->plan.length &&
-           track->next < track->named && track->next <= track->head + track->window &&
-           track->bytes < follow->reader_bytes && follow->total < follow->total_bytes;
+    return track->folder && track->reading && track->steps >= STEPS_TO_PUSH &&
+           track->next < track->plan.length && track->next < track->named &&
+           track->next <= track->head + track->window && track->bytes < follow->reader_bytes &&
+           follow->total < follow->total_bytes;
 }
 
 bool follow_next_push(struct follow *follow, struct follow_push *push)
@@ -332,8 +390,9 @@ bool follow_next_names(struct follow *follow, struct follow_names *names)
     for (unsigned i = 0; i < TRACKS; i++) {
         struct track *track = &follow->tracks[i];
         uint64_t start, most = track->next + NAMES_AHEAD;
-        if (!track->folder || !track->reading || track->naming != track->named ||
-            track->named >= track->plan.length || track->named + NAMES_AT_ONCE > most)
+        if (!track->folder || (!track->reading && track->steps < STEPS_TO_NAME) ||
+            track->naming != track->named || track->named >= track->plan.length ||
+            track->named + NAMES_AT_ONCE > most)
             continue;
         start = track->named > track->head ? track->named : track->head;
         track->naming = least(start + NAMES_AT_ONCE, track->plan.length);

@@ -8,10 +8,11 @@
  * then, and costs nothing else.
  *
  * A track is one reader's way through one folder. It starts when a place is met that is not near a
- * known track; it is read ahead for only after a READ (an `ls -l` is no reader), first a few
- * positions, then ever more as the reader goes on in order, up to a bound of bytes that were pushed
- * and not yet passed. Reads that fit no track shrink the windows again: a reader in random order
- * gets nothing pushed but what is near. */
+ * known track. Names are looked up ahead of it once it was met a few times in order; files are
+ * pushed only after a READ (an `ls -l` is no reader): first a few positions, then ever more as the
+ * reader goes on in order, up to a bound of bytes that were pushed and not yet passed. Reads that
+ * fit no track shrink the windows again: a reader in random order gets nothing pushed but what is
+ * near. */
 #ifndef SHUFFLEFS_FOLLOW_H
 #define SHUFFLEFS_FOLLOW_H
 
