@@ -39,7 +39,7 @@ static struct span folder_of(const char *key)
 static int compare(struct span a, struct span b)
 {
     size_t shorter = a.length < b.length ? a.length : b.length;
-    int order = memcmp(a.text, b.text, shorter);
+    int order = shorter ? memcmp(a.text, b.text, shorter) : 0;
     return order ? order : (a.length > b.length) - (a.length < b.length);
 }
 

@@ -111,34 +111,6 @@ bool order_is_large(uint64_t n)
     return n >= UINT32_MAX / 20;
 }
 
-/* randperm_cpu of torch: two algorithms, one on each side of UINT32_MAX / 20. Written once for each
- * width of the table. */
-#define DEFINE_RANDPERM(name, type)                                                                \
-    static void name(type *r, uint64_t n, struct order_mt19937 *generator)                         \
-    {                                                                                              \
-        if (order_is_large(n)) {                                                                   \
-            for (uint64_t i = 0; i < n; i++) {                                                     \
-                uint64_t z = next64(generator) % (i + 1);                                          \
-                r[i] = (type)i;                                                                    \
-                r[i] = r[z];                                                                       \
-                r[z] = (type)i;                                                                    \
-            }                                                                                      \
-            return;                                                                                \
-        }                                                                                          \
-        for (uint64_t i = 0; i < n; i++)                                                           \
-            r[i] = (type)i;                                                                        \
-        for (uint64_t i = 0; i + 1 < n; i++) {                                                     \
-            uint64_t z = order_mt19937_next(generator) % (uint32_t)(n - i);                        \
-            type kept = r[i];                                                                      \
-            r[i] = r[i + z];                                                                       \
-            r[i + z] = kept;                                                                       \
-        }                                                                                          \
-    }
-
-/* NOLINTEND */
-DEFINE_RANDPERM(randperm_narrow, uint32_t)
-DEFINE_RANDPERM(randperm_wide, uint64_t)
-
 static bool fits_narrow(uint64_t n)
 {
     return n <= (uint64_t)UINT32_MAX + 1;
@@ -176,6 +148,28 @@ static void table_put(struct table *table, uint64_t i, uint64_t value)
         table->wide[i] = value;
 }
 
+/* randperm_cpu of torch: two algorithms, one on each side of UINT32_MAX / 20. */
+static void randperm(struct table *r, uint64_t n, struct order_mt19937 *generator)
+{
+    if (order_is_large(n)) {
+        for (uint64_t i = 0; i < n; i++) {
+            uint64_t z = next64(generator) % (i + 1);
+            table_put(r, i, i);
+            table_put(r, i, table_get(r, z));
+            table_put(r, z, i);
+        }
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++)
+        table_put(r, i, i);
+    for (uint64_t i = 0; i + 1 < n; i++) {
+        uint64_t z = i + order_mt19937_next(generator) % (uint32_t)(n - i);
+        uint64_t kept = table_get(r, i);
+        table_put(r, i, table_get(r, z));
+        table_put(r, z, kept);
+    }
+}
+
 int order_open(struct order **out, const struct order_spec *spec, uint64_t n, uint64_t epoch)
 {
     struct order_mt19937 generator;
@@ -198,10 +192,7 @@ int order_open(struct order **out, const struct order_spec *spec, uint64_t n, ui
             return fault;
         }
         order_mt19937_seed(&generator, spec->seed + epoch);
-        if (order->forward.narrow)
-            randperm_narrow(order->forward.narrow, n, &generator);
-        else
-            randperm_wide(order->forward.wide, n, &generator);
+        randperm(&order->forward, n, &generator);
     }
     *out = order;
     return 0;

@@ -75,8 +75,8 @@ report(int level, const char *prefix, const char *format, va_list arguments)
     size_t used = strlen(prefix);
 
     memcpy(text, prefix, used + 1);
-    vsnprintf(text + used, sizeof text - used, format,
-              arguments); /* NOLINT: the callers' va_start() */
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): the callers' va_start() */
+    vsnprintf(text + used, sizeof text - used, format, arguments);
     make_printable(text);
     put(level, text);
 }

@@ -24,8 +24,8 @@ struct serve {
     struct names *names;         /* set after the session was made and before its loop runs */
     struct readahead *readahead; /* likewise */
     struct counters counters;
-    uint64_t prime; /* positions from a folder's start whose names a listing instantiates */
-    atomic_bool no_open;   /* the kernel takes ENOSYS for OPEN: set by init */
+    uint64_t prime;      /* positions from a folder's start whose names a listing instantiates */
+    atomic_bool no_open; /* the kernel takes ENOSYS for OPEN: set by init */
 };
 
 extern const struct fuse_lowlevel_ops serve_operations;
