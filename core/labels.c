@@ -78,6 +78,8 @@ static struct span next_text(struct texts *texts)
 {
     struct span span;
 
+    if (texts->source == CONFIG_LABEL_CLS && !texts->text)
+        return (struct span){"", 0};
     if (texts->source == CONFIG_LABEL_CLS) {
         span = (struct span){texts->text, strlen(texts->text)};
         texts->text += span.length + 1;
