@@ -1,7 +1,8 @@
-/* What is in the shards: walks them in parallel and joins what the walks found. Owns the tables;
- * never reads a member. */
+/* What is in the shards: walks them in parallel and joins what the walks found. Owns the
+ * tables; never reads a member. */
 #include "index.h"
 
+#include "harvest.h"
 #include "report.h"
 #include "walk.h"
 
@@ -14,7 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 /* Walks wait for storage more than for the processor, so more of them than cores; but each holds a
  * buffer. */
@@ -27,37 +27,10 @@
 #define PROBES      32
 #define PROBE_BYTES 4096
 
-static const char *const problem_names[INDEX_PROBLEM_KINDS] = {
-    [INDEX_LITTER] = "litter",
-    [INDEX_METADATA] = "metadata",
-    [INDEX_NO_EXTENSION] = "no-extension",
-    [INDEX_LONG_EXTENSION] = "long-extension",
-    [INDEX_UNSAFE_PATH] = "unsafe-path",
-    [INDEX_DUPLICATE_FIELD] = "duplicate-field",
-    [INDEX_LINK] = "link",
-    [INDEX_NOT_A_FILE] = "not-a-file",
-    [INDEX_SPARSE] = "sparse",
-    [INDEX_EMPTY] = "empty",
-    [INDEX_TRUNCATED] = "truncated",
-    [INDEX_CORRUPT_HEADER] = "corrupt-header",
-    [INDEX_NO_TRAILER] = "no-trailer",
-    [INDEX_LONE_ZERO_BLOCK] = "lone-zero-block",
-    [INDEX_TRAILING_DATA] = "trailing-data",
-    [INDEX_COMPRESSED] = "compressed",
-    [INDEX_NOT_A_TAR] = "not-a-tar",
-    [INDEX_FIELD_MISSING] = "field-missing",
-    [INDEX_NO_LABEL] = "no-label",
-};
-
-const char *index_problem_name(enum index_problem problem)
-{
-    return problem_names[problem];
-}
-
 /* What the walking threads share: each takes the next shard until none is left or one failed. */
 struct crew {
     struct index *index;
-    struct walk *walks;
+    struct harvest *harvests;
     atomic_size_t next;
     atomic_int fault;
 };
@@ -65,24 +38,24 @@ struct crew {
 static void *walk_some(void *context)
 {
     struct crew *crew = context;
-    struct walk scratch = {0};
+    struct harvest scratch = {0};
     size_t i;
 
     while (!atomic_load(&crew->fault) &&
            (i = atomic_fetch_add(&crew->next, 1)) < crew->index->shard_count) {
         int fault = walk_shard(&scratch, &crew->index->shards[i]);
         if (!fault)
-            fault = walk_take(&crew->walks[i], &scratch);
+            fault = harvest_take(&crew->harvests[i], &scratch);
         if (fault)
             atomic_store(&crew->fault, fault);
     }
-    walk_close(&scratch);
+    harvest_close(&scratch);
     return NULL;
 }
 
-static int walk_all(struct index *index, struct walk *walks, unsigned threads)
+static int walk_all(struct index *index, struct harvest *harvests, unsigned threads)
 {
-    struct crew crew = {.index = index, .walks = walks};
+    struct crew crew = {.index = index, .harvests = harvests};
     pthread_t others[THREADS_MOST];
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned started = 0;
@@ -107,9 +80,10 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The names of all walks' fields, sorted, each once. Takes the strings' contents, not the strings.
+/* The names of all walks' fields, sorted, each once. Takes the strings' contents, not the
+ * strings.
  */
-static int join_fields(struct index *index, const struct walk *walks)
+static int join_fields(struct index *index, const struct harvest *harvests)
 {
     size_t room = 0;
 
@@ -117,11 +91,11 @@ static int join_fields(struct index *index, const struct walk *walks)
         /* A walk's names differ from each other, so a new one is looked for among the earlier
          * shards' alone. */
         size_t sorted = index->field_count;
-        for (size_t f = 0; f < walks[i].field_count; f++) {
-            const char *name = walks[i].fields[f];
+        for (size_t f = 0; f < harvests[i].field_count; f++) {
+            const char *name = harvests[i].fields[f];
             if (sorted && bsearch(&name, index->fields, sorted, sizeof name, by_name))
                 continue;
-            if (walk_grow(&index->fields, &room, index->field_count + 1, sizeof *index->fields))
+            if (harvest_grow(&index->fields, &room, index->field_count + 1, sizeof *index->fields))
                 return -ENOMEM;
             index->fields[index->field_count] = strdup(name);
             if (!index->fields[index->field_count++])
@@ -149,38 +123,38 @@ static int by_field(const void *a, const void *b)
 
 /* Appends shard `i`'s samples; its walk is freed as soon as it is copied, so that no more than one
  * copy lives long. */
-static int join_shard(struct index *index, struct walk *walk, size_t i)
+static int join_shard(struct index *index, struct harvest *harvest, size_t i)
 {
-    uint16_t *numbers = malloc((walk->field_count + 1) * sizeof *numbers);
+    uint16_t *numbers = malloc((harvest->field_count + 1) * sizeof *numbers);
     struct index_member *members = index->members + index->member_count;
 
     if (!numbers)
         return -ENOMEM;
-    for (size_t f = 0; f < walk->field_count; f++) {
-        char **found = bsearch(&walk->fields[f], index->fields, index->field_count,
+    for (size_t f = 0; f < harvest->field_count; f++) {
+        char **found = bsearch(&harvest->fields[f], index->fields, index->field_count,
                                sizeof *index->fields, by_name);
         numbers[f] = (uint16_t)(found - index->fields);
     }
-    if (walk->member_count)
-        memcpy(members, walk->members, walk->member_count * sizeof *members);
-    for (size_t m = 0; m < walk->member_count; m++)
+    if (harvest->member_count)
+        memcpy(members, harvest->members, harvest->member_count * sizeof *members);
+    for (size_t m = 0; m < harvest->member_count; m++)
         members[m].field = numbers[members[m].field];
     free(numbers);
     index->shards[i].first_sample = index->sample_count;
-    for (size_t s = 0; s < walk->sample_count; s++) {
-        size_t from = walk->first[s];
-        size_t to = s + 1 < walk->sample_count ? walk->first[s + 1] : walk->member_count;
+    for (size_t s = 0; s < harvest->sample_count; s++) {
+        size_t from = harvest->first[s];
+        size_t to = s + 1 < harvest->sample_count ? harvest->first[s + 1] : harvest->member_count;
         if (to - from > 1)
             qsort(members + from, to - from, sizeof *members, by_field);
         index->first[index->sample_count++] = (uint32_t)(index->member_count + from);
     }
-    index->member_count += walk->member_count;
-    if (walk->key_bytes)
-        memcpy(index->keys + index->key_bytes, walk->keys, walk->key_bytes);
-    index->key_bytes += walk->key_bytes;
-    index->bytes += walk->bytes;
+    index->member_count += harvest->member_count;
+    if (harvest->key_bytes)
+        memcpy(index->keys + index->key_bytes, harvest->keys, harvest->key_bytes);
+    index->key_bytes += harvest->key_bytes;
+    index->bytes += harvest->bytes;
     for (int p = 0; p < INDEX_PROBLEM_KINDS; p++)
-        index->problems[p] += walk->problems[p];
+        index->problems[p] += harvest->problems[p];
     return 0;
 }
 
@@ -193,18 +167,18 @@ static void mark_keys(struct index *index)
             index->key_marks[s / INDEX_KEY_STEP] = (uint64_t)(key - index->keys);
 }
 
-static int allocate_tables(struct index *index, const struct walk *walks, size_t *text_bytes)
+static int allocate_tables(struct index *index, const struct harvest *harvests, size_t *text_bytes)
 {
     uint64_t samples = 0, members = 0, keys = 0;
     size_t texts = 0;
     bool any_text = false;
 
     for (size_t i = 0; i < index->shard_count; i++) {
-        samples += walks[i].sample_count;
-        members += walks[i].member_count;
-        keys += walks[i].key_bytes;
-        texts += walks[i].any_text ? walks[i].text_bytes : walks[i].sample_count;
-        any_text |= walks[i].any_text;
+        samples += harvests[i].sample_count;
+        members += harvests[i].member_count;
+        keys += harvests[i].key_bytes;
+        texts += harvests[i].any_text ? harvests[i].text_bytes : harvests[i].sample_count;
+        any_text |= harvests[i].any_text;
     }
     if (members > INDEX_MEMBERS_MAX) {
         report_error("the shards have %llu members, more than %llu", (unsigned long long)members,
@@ -224,23 +198,23 @@ static int allocate_tables(struct index *index, const struct walk *walks, size_t
     return 0;
 }
 
-static int join_all(struct index *index, struct walk *walks)
+static int join_all(struct index *index, struct harvest *harvests)
 {
     size_t text_bytes;
-    int fault = allocate_tables(index, walks, &text_bytes);
+    int fault = allocate_tables(index, harvests, &text_bytes);
 
     for (size_t i = 0; !fault && i < index->shard_count; i++) {
-        struct walk *walk = &walks[i];
-        fault = join_shard(index, walk, i);
+        struct harvest *harvest = &harvests[i];
+        fault = join_shard(index, harvest, i);
         if (!fault && index->class_texts) {
-            if (walk->any_text)
-                memcpy(index->class_texts + text_bytes, walk->texts, walk->text_bytes);
+            if (harvest->any_text)
+                memcpy(index->class_texts + text_bytes, harvest->texts, harvest->text_bytes);
             else
-                memset(index->class_texts + text_bytes, 0, walk->sample_count);
-            text_bytes += walk->any_text ? walk->text_bytes : walk->sample_count;
+                memset(index->class_texts + text_bytes, 0, harvest->sample_count);
+            text_bytes += harvest->any_text ? harvest->text_bytes : harvest->sample_count;
         }
-        walk_close(walk);
-        *walk = (struct walk){0};
+        harvest_close(harvest);
+        *harvest = (struct harvest){0};
     }
     if (fault)
         return fault;
@@ -250,23 +224,23 @@ static int join_all(struct index *index, struct walk *walks)
     return 0;
 }
 
-static void warn(const struct index *index, const struct walk *walks)
+static void warn(const struct index *index, const struct harvest *harvests)
 {
     size_t faulty = 0;
 
     for (size_t i = 0; i < index->shard_count; i++) {
         uint64_t all = 0;
-        if (!walks[i].first_problem)
+        if (!harvests[i].first_problem)
             continue;
         if (++faulty > WARNINGS_MOST)
             continue;
         for (int p = 0; p < INDEX_PROBLEM_KINDS; p++)
-            all += walks[i].problems[p];
+            all += harvests[i].problems[p];
         if (all > 1)
-            report_warning("%s, and %llu more in this shard", walks[i].first_problem,
+            report_warning("%s, and %llu more in this shard", harvests[i].first_problem,
                            (unsigned long long)all - 1);
         else
-            report_warning("%s", walks[i].first_problem);
+            report_warning("%s", harvests[i].first_problem);
     }
     if (faulty > WARNINGS_MOST)
         report_warning("%zu more shards have problems; .control/status counts them by kind",
@@ -355,23 +329,23 @@ static int index_shards(struct index *index, const struct shard_list *list)
 int index_open(struct index **out, const struct shard_list *shards, unsigned threads)
 {
     struct index *index = calloc(1, sizeof *index);
-    struct walk *walks = calloc(shards->count + 1, sizeof *walks);
-    int fault = index && walks ? index_shards(index, shards) : -ENOMEM;
+    struct harvest *harvests = calloc(shards->count + 1, sizeof *harvests);
+    int fault = index && harvests ? index_shards(index, shards) : -ENOMEM;
     bool reported = false;
 
     if (!fault) {
-        fault = walk_all(index, walks, threads);
+        fault = walk_all(index, harvests, threads);
         reported = fault != 0;
     }
     if (!fault) {
-        warn(index, walks);
-        fault = join_fields(index, walks);
+        warn(index, harvests);
+        fault = join_fields(index, harvests);
     }
     if (!fault)
-        fault = join_all(index, walks);
-    for (size_t i = 0; walks && i < shards->count; i++)
-        walk_close(&walks[i]);
-    free(walks);
+        fault = join_all(index, harvests);
+    for (size_t i = 0; harvests && i < shards->count; i++)
+        harvest_close(&harvests[i]);
+    free(harvests);
     if (!fault)
         fault = refuse_copies(index);
     if (!fault)
@@ -406,11 +380,6 @@ void index_close(struct index *index)
     free(index->key_marks);
     free(index->class_texts);
     free(index);
-}
-
-uint16_t index_header_check(const void *header)
-{
-    return (uint16_t)XXH3_64bits(header, INDEX_HEADER_BYTES);
 }
 
 const char *index_key(const struct index *index, uint64_t sample)

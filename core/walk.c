@@ -8,7 +8,6 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +19,6 @@
  * nothing. */
 #define READ_BYTES (64 * 1024)
 #define BLOCK      512
-#define FIELDS_MAX UINT16_MAX
-#define TEXT_MAX   255
 
 /* The shard as libarchive sees it: a cursor over a descriptor. */
 struct source {
@@ -33,35 +30,15 @@ struct source {
 };
 
 struct pass {
-    struct walk *walk;
+    struct harvest *harvest;
     struct index_shard *shard;
     struct source *source;
     struct archive *archive;
     XXH3_state_t *hash;
-    size_t key_at;           /* where the current sample's key stands in walk->keys */
-    char text[TEXT_MAX + 1]; /* the current sample's cls */
-    char *path;              /* scratch: the member's path without its odd components */
+    char *path; /* scratch: the member's path without its odd components */
     size_t path_room;
     uint64_t end; /* of the last member's blocks */
 };
-
-int walk_grow(void *array, size_t *room, size_t need, size_t size)
-{
-    void **at = array;
-    size_t wanted = *room ? *room * 2 : 64;
-    void *larger;
-
-    if (need <= *room)
-        return 0;
-    if (wanted < need)
-        wanted = need;
-    larger = reallocarray(*at, wanted, size);
-    if (!larger)
-        return -ENOMEM;
-    *at = larger;
-    *room = wanted;
-    return 0;
-}
 
 static la_ssize_t on_read(struct archive *archive, void *context, const void **buffer)
 {
@@ -102,106 +79,13 @@ static bool worth_a_warning(enum index_problem problem)
 
 static void note(struct pass *pass, enum index_problem problem, const char *member, uint64_t offset)
 {
-    pass->walk->problems[problem]++;
-    if (pass->walk->first_problem || !worth_a_warning(problem))
+    pass->harvest->problems[problem]++;
+    if (pass->harvest->first_problem || !worth_a_warning(problem))
         return;
-    if (asprintf(&pass->walk->first_problem, "%s: offset %llu: %s%s%s%s", pass->shard->path,
+    if (asprintf(&pass->harvest->first_problem, "%s: offset %llu: %s%s%s%s", pass->shard->path,
                  (unsigned long long)offset, index_problem_name(problem),
                  member ? " (member '" : "", member ? member : "", member ? "')" : "") < 0)
-        pass->walk->first_problem = NULL;
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(a, b);
-}
-
-/* The walk's number of the field `name`. tsearch keeps a pointer into `fields`' strings; the number
- * stands behind the string's end, so that one allocation serves both. */
-static int field_number(struct walk *walk, const char *name, uint16_t *number)
-{
-    size_t length = strlen(name);
-    void **found;
-    char *copy;
-
-    /* Samples are alike: after `jpg` mostly comes the `cls` that came after it before. */
-    for (size_t i = 0; i < 2 && i < walk->field_count; i++) {
-        *number = (uint16_t)((walk->last_field + 1 + i) % walk->field_count);
-        if (strcmp(walk->fields[*number], name) == 0)
-            return 0;
-    }
-    found = tfind(name, &walk->field_tree, by_text);
-    if (found) {
-        copy = *found;
-        memcpy(number, copy + strlen(copy) + 1, sizeof *number);
-        return 0;
-    }
-    if (walk->field_count == FIELDS_MAX)
-        return -EOVERFLOW;
-    if (walk_grow(&walk->fields, &walk->field_room, walk->field_count + 1, sizeof *walk->fields))
-        return -ENOMEM;
-    copy = malloc(length + 1 + sizeof *number);
-    if (!copy)
-        return -ENOMEM;
-    *number = (uint16_t)walk->field_count;
-    memcpy(copy, name, length + 1);
-    memcpy(copy + length + 1, number, sizeof *number);
-    if (!tsearch(copy, &walk->field_tree, by_text)) {
-        free(copy);
-        return -ENOMEM;
-    }
-    walk->fields[walk->field_count++] = copy;
-    return 0;
-}
-
-static int append_text(struct walk *walk, const char *text)
-{
-    size_t length = strlen(text) + 1;
-
-    if (walk_grow(&walk->texts, &walk->text_room, walk->text_bytes + length, 1))
-        return -ENOMEM;
-    /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): walk_grow() made room */
-    memcpy(walk->texts + walk->text_bytes, text, length);
-    walk->text_bytes += length;
-    return 0;
-}
-
-/* Puts down the cls text of the sample that ends here. Nothing is kept until a shard's first text
- * is met: then the samples before it get theirs, all empty. */
-static int end_sample(struct pass *pass)
-{
-    struct walk *walk = pass->walk;
-    int fault = 0;
-
-    if (walk->sample_count == 0)
-        return 0;
-    if (!walk->any_text && pass->text[0]) {
-        walk->any_text = true;
-        for (size_t i = 0; !fault && i + 1 < walk->sample_count; i++)
-            fault = append_text(walk, "");
-    }
-    if (!fault && walk->any_text)
-        fault = append_text(walk, pass->text);
-    pass->text[0] = '\0';
-    return fault;
-}
-
-static int begin_sample(struct pass *pass, const char *key)
-{
-    struct walk *walk = pass->walk;
-    size_t length = strlen(key) + 1;
-    int fault = end_sample(pass);
-
-    if (fault)
-        return fault;
-    if (walk_grow(&walk->first, &walk->first_room, walk->sample_count + 1, sizeof *walk->first) ||
-        walk_grow(&walk->keys, &walk->key_room, walk->key_bytes + length, 1))
-        return -ENOMEM;
-    walk->first[walk->sample_count++] = (uint32_t)walk->member_count;
-    memcpy(walk->keys + walk->key_bytes, key, length);
-    pass->key_at = walk->key_bytes;
-    walk->key_bytes += length;
-    return 0;
+        pass->harvest->first_problem = NULL;
 }
 
 /* Splits the member's path into key and field, both in pass->path, one after the other. False: it
@@ -252,23 +136,15 @@ static bool split_path(struct pass *pass, const char *name, uint64_t offset, cha
     return true;
 }
 
-static bool field_is_here(const struct walk *walk, uint16_t field)
-{
-    for (size_t i = walk->first[walk->sample_count - 1]; i < walk->member_count; i++)
-        if (walk->members[i].field == field)
-            return true;
-    return false;
-}
-
 /* The label's text: without the white space around it, which writers leave. Longer texts are no
  * class names. */
 static void read_text(struct pass *pass, uint64_t size)
 {
-    char text[TEXT_MAX];
+    char text[HARVEST_TEXT_MAX];
     la_ssize_t got;
     size_t from = 0, to;
 
-    if (size > TEXT_MAX)
+    if (size > HARVEST_TEXT_MAX)
         return;
     got = archive_read_data(pass->archive, text, (size_t)size);
     if (got < 0 || (uint64_t)got != size)
@@ -280,8 +156,8 @@ static void read_text(struct pass *pass, uint64_t size)
         to--;
     if (memchr(text + from, '\0', to - from))
         return;
-    memcpy(pass->text, text + from, to - from);
-    pass->text[to - from] = '\0';
+    memcpy(pass->harvest->text, text + from, to - from);
+    pass->harvest->text[to - from] = '\0';
 }
 
 /* pass->path holds the key, a NUL and the field: hashed with both ends. */
@@ -311,43 +187,32 @@ static bool check_header(struct source *source, uint64_t offset, uint16_t *check
 
 static int add_field(struct pass *pass, const char *name, uint64_t offset, uint64_t size)
 {
-    struct walk *walk = pass->walk;
-    size_t length = strlen(name) + 1;
-    char *field;
+    struct index_member member = {.offset = offset & INDEX_OFFSET_MAX,
+                                  .size = size & INDEX_SIZE_MAX};
     uint16_t number, header;
-    int fault = 0;
+    char *field;
+    int fresh, fault;
 
-    if (walk_grow(&pass->path, &pass->path_room, length + 2, 1))
+    if (harvest_grow(&pass->path, &pass->path_room, strlen(name) + 3, 1))
         return -ENOMEM;
     if (!split_path(pass, name, offset, &field))
         return 0;
-    if (walk->sample_count == 0 || strcmp(walk->keys + pass->key_at, pass->path) != 0)
-        fault = begin_sample(pass, pass->path);
-    if (!fault)
-        fault = field_number(walk, field, &number);
-    if (fault)
-        return fault;
-    walk->last_field = number;
-    if (!check_header(pass->source, offset, &header))
-        return pass->source->fault ? -pass->source->fault : -EIO;
-    if (field_is_here(walk, number)) {
+    fresh = harvest_field(pass->harvest, pass->path, field, &number);
+    if (fresh < 0)
+        return fresh;
+    if (!fresh) {
         note(pass, INDEX_DUPLICATE_FIELD, name, offset);
         return 0;
     }
+    if (!check_header(pass->source, offset, &header))
+        return pass->source->fault ? -pass->source->fault : -EIO;
     if (size == 0)
         note(pass, INDEX_EMPTY, name, offset);
-    if (walk->member_count == INDEX_MEMBERS_MAX)
-        return -EOVERFLOW;
-    if (walk_grow(&walk->members, &walk->member_room, walk->member_count + 1,
-                  sizeof *walk->members))
-        return -ENOMEM;
-    walk->members[walk->member_count++] = (struct index_member){
-        .offset = offset & INDEX_OFFSET_MAX,
-        .header = header,
-        .size = size & INDEX_SIZE_MAX,
-        .field = number,
-    };
-    walk->bytes += size;
+    member.header = header;
+    member.field = number;
+    fault = harvest_member(pass->harvest, &member);
+    if (fault)
+        return fault;
     hash_member(pass, field, offset, size);
     if (strcmp(field, "cls") == 0)
         read_text(pass, size);
@@ -420,7 +285,7 @@ static void judge_end(struct pass *pass)
     uint64_t size = pass->shard->size, read = (uint64_t)archive_filter_bytes(pass->archive, 0);
     uint64_t zeros;
 
-    if (pass->end == 0 && pass->walk->problems[INDEX_SPARSE])
+    if (pass->end == 0 && pass->harvest->problems[INDEX_SPARSE])
         return; /* the last member was sparse: where it ends is not known */
     if (pass->end < size && size - pass->end < BLOCK && !only_zeros(pass->source, pass->end)) {
         note(pass, INDEX_TRUNCATED, NULL, pass->end);
@@ -470,9 +335,9 @@ static int whole_shard(struct pass *pass, enum index_problem problem, const char
     free(pass->shard->complaint);
     pass->shard->complaint = strdup(what);
     note(pass, problem, NULL, 0);
-    free(pass->walk->first_problem);
-    if (asprintf(&pass->walk->first_problem, "%s: %s: left out", pass->shard->path, what) < 0)
-        pass->walk->first_problem = NULL;
+    free(pass->harvest->first_problem);
+    if (asprintf(&pass->harvest->first_problem, "%s: %s: left out", pass->shard->path, what) < 0)
+        pass->harvest->first_problem = NULL;
     return pass->shard->complaint ? 0 : -ENOMEM;
 }
 
@@ -569,17 +434,17 @@ static int walk_open_shard(struct pass *pass)
         fault = walk_members(pass, entry);
     }
     if (!fault)
-        fault = end_sample(pass);
+        fault = harvest_end(pass->harvest);
     pass->shard->hash = XXH3_64bits_digest(pass->hash);
     archive_entry_free(entry);
     archive_read_free(pass->archive);
     return fault;
 }
 
-int walk_shard(struct walk *walk, struct index_shard *shard)
+int walk_shard(struct harvest *harvest, struct index_shard *shard)
 {
     struct source *source = calloc(1, sizeof *source);
-    struct pass pass = {.walk = walk, .shard = shard, .source = source};
+    struct pass pass = {.harvest = harvest, .shard = shard, .source = source};
     int fault = -ENOMEM;
 
     pass.hash = XXH3_createState();
@@ -594,7 +459,7 @@ int walk_shard(struct walk *walk, struct index_shard *shard)
         report_error("%s: offset %llu: more than %u different extensions or %llu members; an "
                      "extension is all "
                      "that follows the first dot of a name",
-                     shard->path, (unsigned long long)pass.end, FIELDS_MAX,
+                     shard->path, (unsigned long long)pass.end, HARVEST_FIELDS_MAX,
                      (unsigned long long)INDEX_MEMBERS_MAX);
     else if (fault)
         report_error("%s: offset %llu: %s", shard->path,
@@ -605,62 +470,4 @@ int walk_shard(struct walk *walk, struct index_shard *shard)
     free(pass.path);
     free(source);
     return fault;
-}
-
-static void leave_alone(void *node)
-{
-    (void)node;
-}
-
-/* A copy of just the size; NULL for nothing. */
-static int take_array(void *to, const void *from, size_t bytes)
-{
-    void **array = to;
-
-    *array = bytes ? malloc(bytes) : NULL;
-    if (bytes && !*array)
-        return -ENOMEM;
-    if (bytes)
-        memcpy(*array, from, bytes);
-    return 0;
-}
-
-int walk_take(struct walk *result, struct walk *scratch)
-{
-    struct walk kept = {
-        .members = scratch->members,
-        .member_room = scratch->member_room,
-        .first = scratch->first,
-        .first_room = scratch->first_room,
-        .keys = scratch->keys,
-        .key_room = scratch->key_room,
-        .texts = scratch->texts,
-        .text_room = scratch->text_room,
-    };
-
-    *result = *scratch;
-    *scratch = kept;
-    result->members = NULL;
-    result->first = NULL;
-    result->keys = NULL;
-    result->texts = NULL;
-    if (take_array(&result->members, kept.members, result->member_count * sizeof *kept.members) ||
-        take_array(&result->first, kept.first, result->sample_count * sizeof *kept.first) ||
-        take_array(&result->keys, kept.keys, result->key_bytes) ||
-        take_array(&result->texts, kept.texts, result->text_bytes))
-        return -ENOMEM;
-    return 0;
-}
-
-void walk_close(struct walk *walk)
-{
-    tdestroy(walk->field_tree, leave_alone);
-    for (size_t i = 0; i < walk->field_count; i++)
-        free(walk->fields[i]);
-    free(walk->fields);
-    free(walk->members);
-    free(walk->first);
-    free(walk->keys);
-    free(walk->texts);
-    free(walk->first_problem);
 }

@@ -15,13 +15,8 @@
 /* The longest line: two names and a label. */
 #define LINE_BYTES 1024
 
-struct view_list {
-    uint64_t size;
-    uint64_t marks[]; /* where line i * MARK_LINES starts */
-};
-
-/* Guards the making of node->list of all nodes: rare, and no handler waits under it for anything
- * but arithmetic. */
+/* Guards the making of `list` and `list_bytes` of all nodes: rare, and no handler waits under it
+ * for anything but arithmetic. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
 static size_t write_line(struct view *view, const struct view_node *node, struct order *order,
@@ -45,20 +40,20 @@ static size_t write_line(struct view *view, const struct view_node *node, struct
     return length;
 }
 
-static struct view_list *make(struct view *view, const struct view_node *node, struct order *order)
+/* Where every MARK_LINES-th line starts; allocated. */
+static uint64_t *make_marks(struct view *view, const struct view_node *node, struct order *order,
+                            uint64_t *size)
 {
-    uint64_t marks = node->plan.length / MARK_LINES + 1;
-    struct view_list *list = calloc(1, sizeof *list + marks * sizeof *list->marks);
+    uint64_t *marks = calloc(node->plan.length / MARK_LINES + 1, sizeof *marks);
     char line[LINE_BYTES];
 
-    if (!list)
-        return NULL;
-    for (uint64_t position = 0; position < node->plan.length; position++) {
+    *size = 0;
+    for (uint64_t position = 0; marks && position < node->plan.length; position++) {
         if (position % MARK_LINES == 0)
-            list->marks[position / MARK_LINES] = list->size;
-        list->size += write_line(view, node, order, position, line);
+            marks[position / MARK_LINES] = *size;
+        *size += write_line(view, node, order, position, line);
     }
-    return list;
+    return marks;
 }
 
 int list_prepare(struct view *view, struct view_node *node)
@@ -69,7 +64,7 @@ int list_prepare(struct view *view, struct view_node *node)
     if (!node->list) {
         struct order *order = epochs_get(view_epochs(view), node->epoch);
         if (order) {
-            node->list = make(view, node, order);
+            node->list = make_marks(view, node, order, &node->list_bytes);
             epochs_put(view_epochs(view), order);
         }
         if (!node->list)
@@ -79,24 +74,15 @@ int list_prepare(struct view *view, struct view_node *node)
     return fault;
 }
 
-void list_close(struct view_list *list)
-{
-    free(list);
-}
-
-uint64_t list_size(const struct view_node *node)
-{
-    return node->list->size;
-}
-
 /* The last mark at or before byte `from`. */
 static uint64_t find_mark(const struct view_node *node, uint64_t from)
 {
+    const uint64_t *marks = node->list;
     uint64_t low = 0, high = (node->plan.length + MARK_LINES - 1) / MARK_LINES;
 
     while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
-        if (node->list->marks[middle] <= from)
+        if (marks[middle] <= from)
             low = middle;
         else
             high = middle;
@@ -112,13 +98,13 @@ ssize_t list_read(struct view *view, const struct view_node *node, char *buffer,
     uint64_t mark, at, position;
     size_t done = 0;
 
-    if (from >= node->list->size)
+    if (from >= node->list_bytes)
         return 0;
     order = epochs_get(view_epochs(view), node->epoch);
     if (!order)
         return -ENOMEM;
     mark = find_mark(node, from);
-    at = node->list->marks[mark];
+    at = ((const uint64_t *)node->list)[mark];
     for (position = mark * MARK_LINES; done < size && position < node->plan.length; position++) {
         size_t length = write_line(view, node, order, position, line), skip, take;
         skip = from > at ? (from - at < length ? (size_t)(from - at) : length) : 0;

@@ -8,14 +8,11 @@
 
 #include "view.h"
 
-/* Makes node->list; more than once is fine, from any thread. 0 or -ENOMEM. */
+/* Makes node->list and node->list_bytes; more than once is fine, from any thread. 0 or -ENOMEM. */
 int list_prepare(struct view *view, struct view_node *node);
-void list_close(struct view_list *list);
 
-/* Bytes of the whole text. The node is prepared. */
-uint64_t list_size(const struct view_node *node);
-
-/* Copies up to `size` bytes from byte `from` on. Returns how many (0: past the end) or -ENOMEM. */
+/* Of a prepared node: copies up to `size` bytes from byte `from` on. Returns how many (0: past the
+ * end) or -ENOMEM. */
 ssize_t list_read(struct view *view, const struct view_node *node, char *buffer, size_t size,
                   uint64_t from);
 

@@ -5,6 +5,7 @@
 #include "control.h"
 #include "list.h"
 #include "listing.h"
+#include "refuse.h"
 #include "xattrs.h"
 
 #include "../core/report.h"
@@ -51,6 +52,15 @@ static void on_init(void *context, struct fuse_conn_info *connection)
     connection->time_gran = 1;
 }
 
+/* The stat of an inode; a list is worked out first, as its size is part of it. */
+static int stat_inode(struct serve *serve, uint64_t inode, struct stat *status)
+{
+    struct view_node *node = view_node(serve->view, inode);
+    int fault = node && node->kind == VIEW_LIST ? list_prepare(serve->view, node) : 0;
+
+    return fault ? fault : view_stat(serve->view, inode, status);
+}
+
 /* Control files are made anew at each LOOKUP: their names must be asked for each time. */
 static bool is_frozen(const struct view_node *node)
 {
@@ -64,7 +74,7 @@ static int fill_entry(struct serve *serve, uint64_t inode, struct fuse_entry_par
         .attr_timeout = FOREVER,
         .entry_timeout = is_frozen(view_node(serve->view, inode)) ? 0 : FOREVER,
     };
-    return view_stat(serve->view, inode, &entry->attr);
+    return stat_inode(serve, inode, &entry->attr);
 }
 
 static bool is_sample_folder(const struct view_node *node)
@@ -140,7 +150,7 @@ static void on_forget_multi(fuse_req_t request, size_t count, struct fuse_forget
 static void on_getattr(fuse_req_t request, fuse_ino_t inode, struct fuse_file_info *file)
 {
     struct stat status;
-    int fault = view_stat(serve_of(request)->view, inode, &status);
+    int fault = stat_inode(serve_of(request), inode, &status);
 
     (void)file;
     if (fault)
@@ -493,6 +503,15 @@ static void on_getxattr(fuse_req_t request, fuse_ino_t inode, const char *name, 
         free(value);
 }
 
+static void on_removexattr(fuse_req_t request, fuse_ino_t inode, const char *name)
+{
+    struct serve *serve = serve_of(request);
+
+    reply_error(request, EROFS);
+    if (strcmp(name, CAPABILITY) == 0 && is_read_only_file(serve, inode))
+        refuse_write(serve, inode, false);
+}
+
 static void on_listxattr(fuse_req_t request, fuse_ino_t inode, size_t size)
 {
     const char *list;
@@ -504,85 +523,6 @@ static void on_listxattr(fuse_req_t request, fuse_ino_t inode, size_t size)
         reply_error(request, ERANGE);
     else
         fuse_reply_buf(request, list, bytes);
-}
-
-/* Everything that would change the view. */
-
-static void on_mknod(fuse_req_t request, fuse_ino_t parent, const char *name, mode_t mode,
-                     dev_t device)
-{
-    (void)parent, (void)name, (void)mode, (void)device;
-    reply_error(request, EROFS);
-}
-
-static void on_mkdir(fuse_req_t request, fuse_ino_t parent, const char *name, mode_t mode)
-{
-    (void)parent, (void)name, (void)mode;
-    reply_error(request, EROFS);
-}
-
-static void on_remove(fuse_req_t request, fuse_ino_t parent, const char *name)
-{
-    (void)parent, (void)name;
-    reply_error(request, EROFS);
-}
-
-static void on_symlink(fuse_req_t request, const char *link, fuse_ino_t parent, const char *name)
-{
-    (void)link, (void)parent, (void)name;
-    reply_error(request, EROFS);
-}
-
-static void on_rename(fuse_req_t request, fuse_ino_t parent, const char *name,
-                      fuse_ino_t new_parent, const char *new_name, unsigned flags)
-{
-    (void)parent, (void)name, (void)new_parent, (void)new_name, (void)flags;
-    reply_error(request, EROFS);
-}
-
-static void on_link(fuse_req_t request, fuse_ino_t inode, fuse_ino_t parent, const char *name)
-{
-    (void)inode, (void)parent, (void)name;
-    reply_error(request, EROFS);
-}
-
-static void on_create(fuse_req_t request, fuse_ino_t parent, const char *name, mode_t mode,
-                      struct fuse_file_info *file)
-{
-    (void)parent, (void)name, (void)mode, (void)file;
-    reply_error(request, EROFS);
-}
-
-static void on_setxattr(fuse_req_t request, fuse_ino_t inode, const char *name, const char *value,
-                        size_t size, int flags)
-{
-    (void)inode, (void)name, (void)value, (void)size, (void)flags;
-    reply_error(request, EROFS);
-}
-
-static void on_removexattr(fuse_req_t request, fuse_ino_t inode, const char *name)
-{
-    struct serve *serve = serve_of(request);
-
-    reply_error(request, EROFS);
-    if (strcmp(name, CAPABILITY) == 0 && is_read_only_file(serve, inode))
-        refuse_write(serve, inode, false);
-}
-
-static void on_fallocate(fuse_req_t request, fuse_ino_t inode, int mode, off_t offset, off_t length,
-                         struct fuse_file_info *file)
-{
-    (void)inode, (void)mode, (void)offset, (void)length, (void)file;
-    reply_error(request, EROFS);
-}
-
-static void on_copy_file_range(fuse_req_t request, fuse_ino_t from, off_t from_offset,
-                               struct fuse_file_info *from_file, fuse_ino_t to, off_t to_offset,
-                               struct fuse_file_info *to_file, size_t size, int flags)
-{
-    (void)from, (void)from_offset, (void)from_file, (void)to, (void)to_offset, (void)to_file;
-    (void)size, (void)flags;
-    reply_error(request, EROFS);
 }
 
 const struct fuse_lowlevel_ops serve_operations = {
@@ -601,16 +541,16 @@ const struct fuse_lowlevel_ops serve_operations = {
     .statfs = on_statfs,
     .getxattr = on_getxattr,
     .listxattr = on_listxattr,
-    .mknod = on_mknod,
-    .mkdir = on_mkdir,
-    .unlink = on_remove,
-    .rmdir = on_remove,
-    .symlink = on_symlink,
-    .rename = on_rename,
-    .link = on_link,
-    .create = on_create,
-    .setxattr = on_setxattr,
+    .mknod = refuse_mknod,
+    .mkdir = refuse_mkdir,
+    .unlink = refuse_remove,
+    .rmdir = refuse_remove,
+    .symlink = refuse_symlink,
+    .rename = refuse_rename,
+    .link = refuse_link,
+    .create = refuse_create,
+    .setxattr = refuse_setxattr,
     .removexattr = on_removexattr,
-    .fallocate = on_fallocate,
-    .copy_file_range = on_copy_file_range,
+    .fallocate = refuse_fallocate,
+    .copy_file_range = refuse_copy_file_range,
 };

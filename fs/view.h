@@ -52,8 +52,6 @@ enum view_kind {
     VIEW_TEXT_FILE,  /* .control/status, .control/fingerprint */
 };
 
-struct view_list; /* where the lines of a list stand: fs/list.c */
-
 struct view_node {
     uint64_t inode, parent;
     enum view_kind kind;
@@ -63,10 +61,11 @@ struct view_node {
         plan;   /* of VIEW_RANK, VIEW_KEYS, VIEW_LIST; rank and world alone of VIEW_RANK_FILE */
     char *text; /* of control files: frozen when made. Owned */
     size_t text_bytes;
-    struct view_list *list; /* of VIEW_LIST, made by list_prepare() under its own lock. Owned */
-    uint64_t lookups;       /* guarded by the view's lock */
-    bool detached;          /* its spelling leads elsewhere now. Guarded by the view's lock */
-    char name[];            /* as spelled */
+    uint64_t list_bytes; /* of VIEW_LIST: its size, once list_prepare() was there (fs/list.h) */
+    void *list;          /* where its lines stand; freed with the node. Owned */
+    uint64_t lookups;    /* guarded by the view's lock */
+    bool detached;       /* its spelling leads elsewhere now. Guarded by the view's lock */
+    char name[];         /* as spelled */
 };
 
 struct view;
@@ -97,8 +96,8 @@ int view_lookup(struct view *view, const struct view_node *parent, const char *n
 /* The kernel forgot `count` LOOKUPs of a node. */
 void view_forget(struct view *view, uint64_t inode, uint64_t count);
 
-/* What stat shows, but for size of control files that were truncated since. The inode exists.
- * -ENOENT for a node that does not, -ENOMEM. */
+/* What stat shows, but for the size of control files that were truncated since; of a list only once
+ * it is prepared. The inode exists. -ENOENT for a node that does not, -ENOMEM. */
 int view_stat(struct view *view, uint64_t inode, struct stat *status);
 
 /* What a switch leaves behind in `current`: a name, and the inode that it no longer leads to. */

@@ -1,0 +1,210 @@
+/* What the walk over one shard gathers. Owns the arrays; never reads a shard. */
+#include "harvest.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+int harvest_grow(void *array, size_t *room, size_t need, size_t size)
+{
+    void **at = array;
+    size_t wanted = *room ? *room * 2 : 64;
+    void *larger;
+
+    if (need <= *room)
+        return 0;
+    if (wanted < need)
+        wanted = need;
+    larger = reallocarray(*at, wanted, size);
+    if (!larger)
+        return -ENOMEM;
+    *at = larger;
+    *room = wanted;
+    return 0;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* The harvest's number of the field `name`. tsearch keeps a pointer into `fields`' strings; the
+ * number stands behind the string's end, so that one allocation serves both. */
+static int field_number(struct harvest *harvest, const char *name, uint16_t *number)
+{
+    size_t length = strlen(name);
+    void **found;
+    char *copy;
+
+    /* Samples are alike: after `jpg` mostly comes the `cls` that came after it before. */
+    for (size_t i = 0; i < 2 && i < harvest->field_count; i++) {
+        *number = (uint16_t)((harvest->last_field + 1 + i) % harvest->field_count);
+        if (strcmp(harvest->fields[*number], name) == 0)
+            return 0;
+    }
+    found = tfind(name, &harvest->field_tree, by_text);
+    if (found) {
+        copy = *found;
+        memcpy(number, copy + strlen(copy) + 1, sizeof *number);
+        return 0;
+    }
+    if (harvest->field_count == HARVEST_FIELDS_MAX)
+        return -EOVERFLOW;
+    if (harvest_grow(&harvest->fields, &harvest->field_room, harvest->field_count + 1,
+                     sizeof *harvest->fields))
+        return -ENOMEM;
+    copy = malloc(length + 1 + sizeof *number);
+    if (!copy)
+        return -ENOMEM;
+    *number = (uint16_t)harvest->field_count;
+    memcpy(copy, name, length + 1);
+    memcpy(copy + length + 1, number, sizeof *number);
+    if (!tsearch(copy, &harvest->field_tree, by_text)) {
+        free(copy);
+        return -ENOMEM;
+    }
+    harvest->fields[harvest->field_count++] = copy;
+    return 0;
+}
+
+static int append_text(struct harvest *harvest, const char *text)
+{
+    size_t length = strlen(text) + 1;
+
+    if (harvest_grow(&harvest->texts, &harvest->text_room, harvest->text_bytes + length, 1))
+        return -ENOMEM;
+    /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): harvest_grow() made room */
+    memcpy(harvest->texts + harvest->text_bytes, text, length);
+    harvest->text_bytes += length;
+    return 0;
+}
+
+/* Puts down the cls text of the sample that ends here. Nothing is kept until a shard's first text
+ * is met: then the samples before it get theirs, all empty. */
+int harvest_end(struct harvest *harvest)
+{
+    int fault = 0;
+
+    if (harvest->sample_count == 0)
+        return 0;
+    if (!harvest->any_text && harvest->text[0]) {
+        harvest->any_text = true;
+        for (size_t i = 0; !fault && i + 1 < harvest->sample_count; i++)
+            fault = append_text(harvest, "");
+    }
+    if (!fault && harvest->any_text)
+        fault = append_text(harvest, harvest->text);
+    harvest->text[0] = '\0';
+    return fault;
+}
+
+static int begin_sample(struct harvest *harvest, const char *key)
+{
+    size_t length = strlen(key) + 1;
+    int fault = harvest_end(harvest);
+
+    if (fault)
+        return fault;
+    if (harvest_grow(&harvest->first, &harvest->first_room, harvest->sample_count + 1,
+                     sizeof *harvest->first) ||
+        harvest_grow(&harvest->keys, &harvest->key_room, harvest->key_bytes + length, 1))
+        return -ENOMEM;
+    harvest->first[harvest->sample_count++] = (uint32_t)harvest->member_count;
+    memcpy(harvest->keys + harvest->key_bytes, key, length);
+    harvest->key_at = harvest->key_bytes;
+    harvest->key_bytes += length;
+    return 0;
+}
+
+static bool field_is_here(const struct harvest *harvest, uint16_t field)
+{
+    for (size_t i = harvest->first[harvest->sample_count - 1]; i < harvest->member_count; i++)
+        if (harvest->members[i].field == field)
+            return true;
+    return false;
+}
+
+int harvest_field(struct harvest *harvest, const char *key, const char *field, uint16_t *number)
+{
+    int fault = 0;
+
+    if (harvest->sample_count == 0 || strcmp(harvest->keys + harvest->key_at, key) != 0)
+        fault = begin_sample(harvest, key);
+    if (!fault)
+        fault = field_number(harvest, field, number);
+    if (fault)
+        return fault;
+    harvest->last_field = *number;
+    return !field_is_here(harvest, *number);
+}
+
+int harvest_member(struct harvest *harvest, const struct index_member *member)
+{
+    if (harvest->member_count == INDEX_MEMBERS_MAX)
+        return -EOVERFLOW;
+    if (harvest_grow(&harvest->members, &harvest->member_room, harvest->member_count + 1,
+                     sizeof *harvest->members))
+        return -ENOMEM;
+    harvest->members[harvest->member_count++] = *member;
+    harvest->bytes += member->size;
+    return 0;
+}
+
+static void leave_alone(void *node)
+{
+    (void)node;
+}
+
+/* A copy of just the size; NULL for nothing. */
+static int take_array(void *to, const void *from, size_t bytes)
+{
+    void **array = to;
+
+    *array = bytes ? malloc(bytes) : NULL;
+    if (bytes && !*array)
+        return -ENOMEM;
+    if (bytes)
+        memcpy(*array, from, bytes);
+    return 0;
+}
+
+int harvest_take(struct harvest *result, struct harvest *scratch)
+{
+    struct harvest kept = {
+        .members = scratch->members,
+        .member_room = scratch->member_room,
+        .first = scratch->first,
+        .first_room = scratch->first_room,
+        .keys = scratch->keys,
+        .key_room = scratch->key_room,
+        .texts = scratch->texts,
+        .text_room = scratch->text_room,
+    };
+
+    *result = *scratch;
+    *scratch = kept;
+    result->members = NULL;
+    result->first = NULL;
+    result->keys = NULL;
+    result->texts = NULL;
+    if (take_array(&result->members, kept.members, result->member_count * sizeof *kept.members) ||
+        take_array(&result->first, kept.first, result->sample_count * sizeof *kept.first) ||
+        take_array(&result->keys, kept.keys, result->key_bytes) ||
+        take_array(&result->texts, kept.texts, result->text_bytes))
+        return -ENOMEM;
+    return 0;
+}
+
+void harvest_close(struct harvest *harvest)
+{
+    tdestroy(harvest->field_tree, leave_alone);
+    for (size_t i = 0; i < harvest->field_count; i++)
+        free(harvest->fields[i]);
+    free(harvest->fields);
+    free(harvest->members);
+    free(harvest->first);
+    free(harvest->keys);
+    free(harvest->texts);
+    free(harvest->first_problem);
+}
