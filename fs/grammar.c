@@ -5,7 +5,7 @@
 
 #define POSITION_DIGITS_LEAST 8
 
-static const char *const suffixes[GRAMMAR_VIEWS] = {"", ".keys", ".list"};
+static const char *const suffixes[GRAMMAR_VIEWS] = {"", ".keys", ".list", ".tar"};
 
 void grammar_open(struct grammar *grammar, const struct dataset *dataset)
 {

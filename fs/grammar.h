@@ -20,7 +20,7 @@
 #define GRAMMAR_NAME_BYTES 255
 
 /* The views of a rank, in the order in which folders list them. */
-enum grammar_view { GRAMMAR_PLAIN, GRAMMAR_KEYS, GRAMMAR_LIST, GRAMMAR_VIEWS };
+enum grammar_view { GRAMMAR_PLAIN, GRAMMAR_KEYS, GRAMMAR_LIST, GRAMMAR_STREAM, GRAMMAR_VIEWS };
 
 struct grammar {
     const struct dataset *dataset;
@@ -29,7 +29,7 @@ struct grammar {
 
 void grammar_open(struct grammar *grammar, const struct dataset *dataset);
 
-/* "", ".keys", ".list". */
+/* "", ".keys", ".list", ".tar". */
 const char *grammar_suffix(enum grammar_view view);
 
 /* `rank-R[-of-W]` at the start of `name`: fills rank and world and returns what follows, or NULL

@@ -1,14 +1,14 @@
 /* rank-R.list: a rank's files and labels as one text, made while it is read.
  *
  * A line is `../epoch-E/NAME/POSITION.EXT LABEL`, or without the label where the sample has none.
- * Lines differ in length, so one pass when the node is first used notes where every so many lines
- * start. */
+ */
 #ifndef SHUFFLEFS_LIST_H
 #define SHUFFLEFS_LIST_H
 
 #include "view.h"
 
-/* Makes node->list and node->list_bytes; more than once is fine, from any thread. 0 or -ENOMEM. */
+/* Makes the node ready to be read, and its size known; more than once is fine, from any thread. 0
+ * or -ENOMEM. */
 int list_prepare(struct view *view, struct view_node *node);
 
 /* Of a prepared node: copies up to `size` bytes from byte `from` on. Returns how many (0: past the

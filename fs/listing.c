@@ -75,7 +75,7 @@ static void list_ranks(struct view *view, int64_t offset, const struct lister *l
         size_t which = place % GRAMMAR_VIEWS;
         snprintf(name, sizeof name, "rank-%llu%s", (unsigned long long)(place / GRAMMAR_VIEWS),
                  grammar_suffix((enum grammar_view)which));
-        if (!give(lister, name, 0, which == GRAMMAR_LIST ? S_IFREG : S_IFDIR, (int64_t)place + 3))
+        if (!give(lister, name, 0, which >= GRAMMAR_LIST ? S_IFREG : S_IFDIR, (int64_t)place + 3))
             return;
     }
 }

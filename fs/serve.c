@@ -6,6 +6,7 @@
 #include "list.h"
 #include "listing.h"
 #include "refuse.h"
+#include "stream.h"
 #include "xattrs.h"
 
 #include "../core/report.h"
@@ -52,11 +53,18 @@ static void on_init(void *context, struct fuse_conn_info *connection)
     connection->time_gran = 1;
 }
 
-/* The stat of an inode; a list is worked out first, as its size is part of it. */
+/* Lists and streams are worked out before they are used: their size is part of what stat shows. */
+static int prepare(struct serve *serve, struct view_node *node)
+{
+    if (node->kind == VIEW_LIST)
+        return list_prepare(serve->view, node);
+    return node->kind == VIEW_STREAM ? stream_prepare(serve->view, node) : 0;
+}
+
 static int stat_inode(struct serve *serve, uint64_t inode, struct stat *status)
 {
     struct view_node *node = view_node(serve->view, inode);
-    int fault = node && node->kind == VIEW_LIST ? list_prepare(serve->view, node) : 0;
+    int fault = node ? prepare(serve, node) : 0;
 
     return fault ? fault : view_stat(serve->view, inode, status);
 }
@@ -231,6 +239,18 @@ static ssize_t read_text(const char *text, size_t bytes, char *buffer, size_t si
     return (ssize_t)size;
 }
 
+static ssize_t read_stream(struct serve *serve, const struct view_node *node, char *buffer,
+                           size_t size, uint64_t from)
+{
+    ssize_t got = stream_read(serve->view, serve->reader, node, buffer, size, from);
+
+    atomic_fetch_add_explicit(&serve->counters.reads, 1, memory_order_relaxed);
+    if (got > 0)
+        atomic_fetch_add_explicit(&serve->counters.bytes, (unsigned long long)got,
+                                  memory_order_relaxed);
+    return got;
+}
+
 static ssize_t read_inode(struct serve *serve, uint64_t inode, char *buffer, size_t size,
                           uint64_t from)
 {
@@ -239,6 +259,7 @@ static ssize_t read_inode(struct serve *serve, uint64_t inode, char *buffer, siz
     char label[24];
     ssize_t got;
     bool known;
+    int fault;
 
     if (view_is_member(serve->view, inode, &which)) {
         got = reader_read(serve->reader, which, buffer, size, from);
@@ -259,10 +280,13 @@ static ssize_t read_inode(struct serve *serve, uint64_t inode, char *buffer, siz
     node = view_node(serve->view, inode);
     if (!node)
         return -ENOENT;
-    if (node->kind == VIEW_LIST) {
-        int fault = list_prepare(serve->view, node);
-        return fault ? fault : list_read(serve->view, node, buffer, size, from);
-    }
+    fault = prepare(serve, node);
+    if (fault)
+        return fault;
+    if (node->kind == VIEW_LIST)
+        return list_read(serve->view, node, buffer, size, from);
+    if (node->kind == VIEW_STREAM)
+        return read_stream(serve, node, buffer, size, from);
     return node->text ? read_text(node->text, node->text_bytes, buffer, size, from) : -EISDIR;
 }
 
@@ -474,7 +498,8 @@ static bool is_read_only_file(struct serve *serve, uint64_t inode)
     uint64_t which;
 
     return view_is_member(serve->view, inode, &which) ||
-           view_is_label(serve->view, inode, &which) || (node && node->kind == VIEW_LIST);
+           view_is_label(serve->view, inode, &which) ||
+           (node && (node->kind == VIEW_LIST || node->kind == VIEW_STREAM));
 }
 
 static void on_getxattr(fuse_req_t request, fuse_ino_t inode, const char *name, size_t size)

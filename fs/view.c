@@ -9,7 +9,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-static const enum view_kind rank_kinds[GRAMMAR_VIEWS] = {VIEW_RANK, VIEW_KEYS, VIEW_LIST};
+static const enum view_kind rank_kinds[GRAMMAR_VIEWS] = {VIEW_RANK, VIEW_KEYS, VIEW_LIST,
+                                                         VIEW_STREAM};
 
 struct view {
     const struct dataset *dataset;
@@ -63,7 +64,7 @@ static void free_node(void *pointer)
 
     if (!node)
         return;
-    free(node->list);
+    free(node->marks);
     free(node->text);
     free(node);
 }
@@ -435,8 +436,9 @@ static void stat_node(const struct view_node *node, struct stat *status)
 {
     switch (node->kind) {
     case VIEW_LIST:
+    case VIEW_STREAM:
         status->st_mode = S_IFREG | 0444;
-        status->st_size = (off_t)node->list_bytes;
+        status->st_size = (off_t)node->made_bytes;
         break;
     case VIEW_TEXT_FILE:
         status->st_mode = S_IFREG | 0444;
@@ -525,7 +527,8 @@ static void write_left(const struct moving *moving, struct view_left *left)
         const struct view_node *node = moving->nodes[i];
         size_t length = strlen(node->name) + 1;
         memcpy(names, node->name, length);
-        left[i] = (struct view_left){node->inode, node->kind != VIEW_LIST, names};
+        left[i] = (struct view_left){node->inode,
+                                     node->kind == VIEW_RANK || node->kind == VIEW_KEYS, names};
         names += length;
     }
 }

@@ -47,6 +47,7 @@ enum view_kind {
     VIEW_RANK,       /* rank-R */
     VIEW_KEYS,       /* rank-R.keys */
     VIEW_LIST,       /* rank-R.list */
+    VIEW_STREAM,     /* rank-R.tar */
     VIEW_EPOCH_FILE, /* .control/epoch */
     VIEW_RANK_FILE,  /* .control/rank-R.epoch */
     VIEW_TEXT_FILE,  /* .control/status, .control/fingerprint */
@@ -55,14 +56,14 @@ enum view_kind {
 struct view_node {
     uint64_t inode, parent;
     enum view_kind kind;
-    uint64_t epoch; /* of VIEW_EPOCH and all below it, or the one that `current` had when the node
-                       was made */
-    struct plan
-        plan;   /* of VIEW_RANK, VIEW_KEYS, VIEW_LIST; rank and world alone of VIEW_RANK_FILE */
-    char *text; /* of control files: frozen when made. Owned */
+    uint64_t epoch;   /* of VIEW_EPOCH and all below it, or the one that `current` had when the node
+                         was made */
+    struct plan plan; /* of VIEW_RANK, VIEW_KEYS, VIEW_LIST, VIEW_STREAM; rank and world alone of
+                         VIEW_RANK_FILE */
+    char *text;       /* of control files: frozen when made. Owned */
     size_t text_bytes;
-    uint64_t list_bytes; /* of VIEW_LIST: its size, once list_prepare() was there (fs/list.h) */
-    void *list;          /* where its lines stand; freed with the node. Owned */
+    uint64_t made_bytes; /* of files that are made while they are read: their size, and */
+    uint64_t *marks;     /* where their pieces stand, once prepared: fs/marks.h. Owned */
     uint64_t lookups;    /* guarded by the view's lock */
     bool detached;       /* its spelling leads elsewhere now. Guarded by the view's lock */
     char name[];         /* as spelled */

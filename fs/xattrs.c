@@ -45,7 +45,7 @@ static int of_rank(const struct view_node *node, const char *name, char **value)
 
 static bool is_rank(const struct view_node *node)
 {
-    return node && (node->kind == VIEW_RANK || node->kind == VIEW_KEYS || node->kind == VIEW_LIST);
+    return node && node->kind >= VIEW_RANK && node->kind <= VIEW_STREAM;
 }
 
 ssize_t xattrs_get(struct view *view, uint64_t inode, const char *name, char **value)

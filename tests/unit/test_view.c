@@ -106,7 +106,7 @@ Test(view, only_the_canonical_spelling_of_a_name_exists)
                                          "current/rank-5-of-5",
                                          "current/rank-0-of-0",
                                          "current/rank-0-of-05",
-                                         "current/rank-0.tar",
+                                         "current/rank-0.tarx",
                                          "current/rank-0.classes",
                                          "current/rank-0.part-0-of-2",
                                          "current/rank-0.after-3",
@@ -297,7 +297,7 @@ Test(list, reads_the_same_in_pieces_of_any_size)
     begin("world=2,seed=3");
     struct view_node *node = view_node(view, walk_path("epoch-6/rank-1-of-2.list"));
     cr_assert_eq(list_prepare(view, node), 0);
-    uint64_t size = node->list_bytes;
+    uint64_t size = node->made_bytes;
     cr_assert_eq(list_read(view, node, whole, sizeof whole, 0), (ssize_t)size);
     for (size_t step = 1; step < 90; step += 7) {
         for (uint64_t at = 0; at < size; at += step)

@@ -1,0 +1,365 @@
+/* rank-R.tar, made while it is read. Owns nothing; every block is worked out from index, order and
+ * position. */
+#include "stream.h"
+
+#include "marks.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK        512
+#define END_BYTES    (2 * BLOCK)
+#define NAME_BYTES   100
+#define PREFIX_BYTES 155
+/* 2000-01-01: the same bytes on every node, whatever the shards' times, and no date that tars warn
+ * of. */
+#define MEMBER_TIME    946684800ull
+#define USTAR_SIZE_MAX 077777777777ull
+
+/* One member of the stream. */
+struct part {
+    uint64_t sample;
+    int64_t member; /* -1: the made cls */
+    const char *field;
+    uint64_t size;
+};
+
+/* A part's name, POSITION/KEY.FIELD, without being put together. */
+static size_t name_length(const struct view *view, const struct part *part)
+{
+    return (size_t)view_grammar(view)->position_digits + 1 +
+           strlen(index_key(view_dataset(view)->index, part->sample)) + 1 + strlen(part->field);
+}
+
+static void put_name(const struct view *view, const struct part *part, uint64_t position, char *to)
+{
+    sprintf(to, "%0*llu/%s.%s", view_grammar(view)->position_digits, (unsigned long long)position,
+            index_key(view_dataset(view)->index, part->sample), part->field);
+}
+
+/* Where ustar splits a name into prefix and name, as an offset of the '/'; 0: it need not; -1: it
+ * cannot. `name` may be looked at only where '/' may be. */
+static long split_at(const char *name, size_t length)
+{
+    if (length <= NAME_BYTES)
+        return 0;
+    for (size_t i = length - NAME_BYTES - 1; i <= PREFIX_BYTES && i + 1 < length; i++)
+        if (name[i] == '/')
+            return (long)i;
+    return -1;
+}
+
+static bool is_utf8(const char *text)
+{
+    const unsigned char *c = (const unsigned char *)text;
+
+    while (*c) {
+        unsigned more = *c < 0x80                 ? 0
+                        : *c >= 0xc2 && *c < 0xe0 ? 1
+                        : *c >= 0xe0 && *c < 0xf0 ? 2
+                        : *c >= 0xf0 && *c < 0xf5 ? 3
+                                                  : 4;
+        if (more == 4)
+            return false;
+        for (c++; more; more--, c++)
+            if ((*c & 0xc0) != 0x80)
+                return false;
+    }
+    return true;
+}
+
+/* The length of a PAX record `LENGTH KEY=VALUE\n`, which counts its own digits. */
+static size_t record_length(size_t key, size_t value)
+{
+    size_t rest = key + value + 3, length = rest + 1;
+
+    for (;;) {
+        size_t digits = (size_t)snprintf(NULL, 0, "%zu", length);
+        if (rest + digits == length)
+            return length;
+        length = rest + digits;
+    }
+}
+
+static size_t put_record(char *to, const char *key, const char *value)
+{
+    return (size_t)sprintf(to, "%zu %s=%s\n", record_length(strlen(key), strlen(value)), key,
+                           value);
+}
+
+static uint64_t round_up(uint64_t bytes)
+{
+    return (bytes + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+/* The bytes of a PAX header's records; 0: none is needed. */
+static size_t pax_length(const char *name, size_t length, uint64_t size)
+{
+    char digits[24];
+    size_t bytes = 0;
+
+    if (split_at(name, length) < 0) {
+        if (!is_utf8(name))
+            bytes += record_length(strlen("hdrcharset"), strlen("BINARY"));
+        bytes += record_length(strlen("path"), length);
+    }
+    if (size > USTAR_SIZE_MAX)
+        bytes += record_length(strlen("size"),
+                               (size_t)sprintf(digits, "%llu", (unsigned long long)size));
+    return bytes;
+}
+
+/* One ustar header block. */
+static void put_header(char *block, const char *name, long split, char type, uint64_t size)
+{
+    size_t length = strlen(name);
+    unsigned sum = 0;
+
+    memset(block, 0, BLOCK);
+    if (split > 0) {
+        memcpy(block + 345, name, (size_t)split);
+        memcpy(block, name + split + 1, length - (size_t)split - 1);
+    } else {
+        memcpy(block, name, length < NAME_BYTES ? length : NAME_BYTES);
+    }
+    memcpy(block + 100, "0000444", 8);
+    memcpy(block + 108, "0000000", 8);
+    memcpy(block + 116, "0000000", 8);
+    snprintf(block + 124, 12, "%011llo", (unsigned long long)(size > USTAR_SIZE_MAX ? 0 : size));
+    snprintf(block + 136, 12, "%011llo", MEMBER_TIME);
+    memset(block + 148, ' ', 8);
+    block[156] = type;
+    memcpy(block + 257,
+           "ustar\0"
+           "00",
+           8);
+    for (int i = 0; i < BLOCK; i++)
+        sum += (unsigned char)block[i];
+    snprintf(block + 148, 8, "%06o", sum);
+    block[155] = ' ';
+}
+
+/* All header blocks of a part: `bytes` long, as header_length() says. */
+static void put_headers(const char *name, size_t bytes, uint64_t size, char *to)
+{
+    size_t pax = bytes > BLOCK ? pax_length(name, strlen(name), size) : 0;
+    char digits[24];
+    size_t used = 0;
+
+    if (pax) {
+        put_header(to, "././@PaxHeader", 0, 'x', pax);
+        to += BLOCK;
+        memset(to, 0, round_up(pax));
+        if (split_at(name, strlen(name)) < 0) {
+            if (!is_utf8(name))
+                used += put_record(to + used, "hdrcharset", "BINARY");
+            used += put_record(to + used, "path", name);
+        }
+        if (size > USTAR_SIZE_MAX) {
+            sprintf(digits, "%llu", (unsigned long long)size);
+            put_record(to + used, "size", digits);
+        }
+        to += round_up(pax);
+    }
+    put_header(to, name, split_at(name, strlen(name)), '0', size);
+}
+
+static size_t header_length(const struct view *view, const struct part *part, uint64_t position)
+{
+    size_t length = name_length(view, part);
+    size_t pax = 0;
+
+    /* Nearly all names are short: these need not be put together. */
+    if (length > NAME_BYTES) {
+        char *name = malloc(length + 1);
+        if (!name)
+            return 0;
+        put_name(view, part, position, name);
+        pax = pax_length(name, length, part->size);
+        free(name);
+    } else if (part->size > USTAR_SIZE_MAX) {
+        pax = pax_length("", 0, part->size);
+    }
+    return BLOCK + (pax ? BLOCK + round_up(pax) : 0);
+}
+
+/* The parts of one sample, in archive order. */
+
+#define PARTS_AT_HAND 16
+
+struct parts {
+    struct part *list;
+    size_t count;
+    struct part at_hand[PARTS_AT_HAND];
+};
+
+static int by_offset(const void *a, const void *b, void *context)
+{
+    const struct index *index = context;
+    int64_t x = ((const struct part *)a)->member, y = ((const struct part *)b)->member;
+
+    if (x < 0 || y < 0)
+        return (x < 0) - (y < 0);
+    return (index->members[x].offset > index->members[y].offset) -
+           (index->members[x].offset < index->members[y].offset);
+}
+
+static bool open_parts(struct view *view, const struct view_node *node, const struct order *order,
+                       uint64_t position, struct parts *parts)
+{
+    const struct dataset *dataset = view_dataset(view);
+    struct index *index = dataset->index;
+    uint64_t sample = order_sample(order, plan_global(&node->plan, position));
+    size_t most = index->first[sample + 1] - index->first[sample] + 1;
+    struct part part = {.sample = sample};
+    char label[24];
+
+    parts->list = most <= PARTS_AT_HAND ? parts->at_hand : malloc(most * sizeof *parts->list);
+    parts->count = 0;
+    if (!parts->list)
+        return false;
+    while (dataset_field(dataset, sample, (unsigned)parts->count, &part.field, &part.member)) {
+        part.size = part.member < 0 ? dataset_label_text(dataset, sample, label)
+                                    : index->members[part.member].size;
+        parts->list[parts->count++] = part;
+    }
+    if (parts->count > 1)
+        qsort_r(parts->list, parts->count, sizeof *parts->list, by_offset, index);
+    return true;
+}
+
+static void close_parts(struct parts *parts)
+{
+    if (parts->list != parts->at_hand)
+        free(parts->list);
+}
+
+static uint64_t measure(struct view *view, const struct view_node *node, const struct order *order,
+                        uint64_t position)
+{
+    struct parts parts;
+    uint64_t bytes = 0;
+
+    if (!open_parts(view, node, order, position, &parts))
+        return 0;
+    for (size_t i = 0; i < parts.count; i++)
+        bytes += header_length(view, &parts.list[i], position) + round_up(parts.list[i].size);
+    close_parts(&parts);
+    return bytes;
+}
+
+int stream_prepare(struct view *view, struct view_node *node)
+{
+    return marks_prepare(view, node, measure, END_BYTES);
+}
+
+/* A read under way: `at` is where in the stream the next piece stands. */
+struct cursor {
+    char *buffer;
+    uint64_t at, from, end; /* [from, end) is wanted */
+};
+
+/* Passes a piece of `size` bytes; the part of it that is wanted: from *skip on, `*take` bytes, to
+ * the place returned. NULL: none is. */
+static char *pass(struct cursor *cursor, uint64_t size, uint64_t *skip, size_t *take)
+{
+    uint64_t start = cursor->at, end = start + size;
+    uint64_t first = start > cursor->from ? start : cursor->from;
+    uint64_t last = end < cursor->end ? end : cursor->end;
+
+    cursor->at = end;
+    if (first >= last)
+        return NULL;
+    *skip = first - start;
+    *take = (size_t)(last - first);
+    return cursor->buffer + (first - cursor->from);
+}
+
+static int pass_headers(struct view *view, struct cursor *cursor, const struct part *part,
+                        uint64_t position)
+{
+    size_t bytes = header_length(view, part, position), take;
+    uint64_t skip;
+    char *to = pass(cursor, bytes, &skip, &take), *name, *headers;
+
+    if (!to)
+        return 0;
+    name = malloc(name_length(view, part) + 1 + bytes);
+    if (!name)
+        return -ENOMEM;
+    headers = name + name_length(view, part) + 1;
+    put_name(view, part, position, name);
+    put_headers(name, bytes, part->size, headers);
+    memcpy(to, headers + skip, take);
+    free(name);
+    return 0;
+}
+
+static int pass_data(struct view *view, struct reader *reader, struct cursor *cursor,
+                     const struct part *part)
+{
+    uint64_t skip;
+    size_t take;
+    char *to = pass(cursor, part->size, &skip, &take), label[24];
+
+    if (to && part->member < 0) {
+        dataset_label_text(view_dataset(view), part->sample, label);
+        memcpy(to, label + skip, take);
+    } else if (to) {
+        ssize_t got = reader_read(reader, (uint64_t)part->member, to, take, skip);
+        if (got < 0 || (size_t)got != take)
+            return -EIO;
+    }
+    to = pass(cursor, round_up(part->size) - part->size, &skip, &take);
+    if (to)
+        memset(to, 0, take);
+    return 0;
+}
+
+static int pass_sample(struct view *view, struct reader *reader, const struct view_node *node,
+                       const struct order *order, uint64_t position, struct cursor *cursor)
+{
+    struct parts parts;
+    int fault = 0;
+
+    if (!open_parts(view, node, order, position, &parts))
+        return -ENOMEM;
+    for (size_t i = 0; !fault && i < parts.count && cursor->at < cursor->end; i++) {
+        fault = pass_headers(view, cursor, &parts.list[i], position);
+        if (!fault)
+            fault = pass_data(view, reader, cursor, &parts.list[i]);
+    }
+    close_parts(&parts);
+    return fault;
+}
+
+ssize_t stream_read(struct view *view, struct reader *reader, const struct view_node *node,
+                    char *buffer, size_t size, uint64_t from)
+{
+    struct cursor cursor = {.buffer = buffer, .from = from, .end = from + size};
+    struct order *order;
+    uint64_t position, skip;
+    size_t take;
+    char *to;
+    int fault = 0;
+
+    if (from >= node->made_bytes)
+        return 0;
+    if (cursor.end > node->made_bytes)
+        cursor.end = node->made_bytes;
+    order = epochs_get(view_epochs(view), node->epoch);
+    if (!order)
+        return -ENOMEM;
+    for (position = marks_seek(node, from, &cursor.at);
+         !fault && position < node->plan.length && cursor.at < cursor.end; position++)
+        fault = pass_sample(view, reader, node, order, position, &cursor);
+    epochs_put(view_epochs(view), order);
+    if (fault)
+        return fault;
+    to = pass(&cursor, END_BYTES, &skip, &take);
+    if (to)
+        memset(to, 0, take);
+    return (ssize_t)(cursor.end - from);
+}
