@@ -68,7 +68,7 @@ class Layout(MountCase):
                          ["epoch", "fingerprint", "rank-0.epoch", "rank-1.epoch", "status"])
 
     def test_epochs_list_every_rank_in_all_views(self):
-        views = sorted("rank-%d%s" % (rank, view) for rank in (0, 1) for view in ("", ".keys", ".list"))
+        views = sorted("rank-%d%s" % (rank, view) for rank in (0, 1) for view in ("", ".keys", ".list", ".tar"))
         for folder in ("current", "epoch-5", "epoch-6", "epoch-77"):
             self.assertEqual(sorted(self.m.list(folder)), views, folder)
 
@@ -147,7 +147,7 @@ class Layout(MountCase):
 
     def test_xattrs_tell_a_ranks_length_and_epoch(self):
         for folder, epoch in (("current", 5), ("epoch-8", 8)):
-            for name, samples in (("rank-0", 15), ("rank-1.keys", 15), ("rank-1.list", 15), ("rank-2-of-4", 8)):
+            for name, samples in (("rank-0", 15), ("rank-1.keys", 15), ("rank-1.list", 15), ("rank-0.tar", 15), ("rank-2-of-4", 8)):
                 path = self.m.path(folder, name)
                 self.assertEqual(os.getxattr(path, "user.shufflefs.samples"), b"%d" % samples, path)
                 self.assertEqual(os.getxattr(path, "user.shufflefs.epoch"), b"%d" % epoch, path)
