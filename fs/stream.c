@@ -22,21 +22,22 @@
 struct part {
     uint64_t sample;
     int64_t member; /* -1: the made cls */
-    const char *field;
+    const char *key, *field;
+    size_t key_bytes;
     uint64_t size;
 };
 
 /* A part's name, POSITION/KEY.FIELD, without being put together. */
 static size_t name_length(const struct view *view, const struct part *part)
 {
-    return (size_t)view_grammar(view)->position_digits + 1 +
-           strlen(index_key(view_dataset(view)->index, part->sample)) + 1 + strlen(part->field);
+    return (size_t)view_grammar(view)->position_digits + 1 + part->key_bytes + 1 +
+           strlen(part->field);
 }
 
 static void put_name(const struct view *view, const struct part *part, uint64_t position, char *to)
 {
     sprintf(to, "%0*llu/%s.%s", view_grammar(view)->position_digits, (unsigned long long)position,
-            index_key(view_dataset(view)->index, part->sample), part->field);
+            part->key, part->field);
 }
 
 /* Where ustar splits a name into prefix and name, as an offset of the '/'; 0: it need not; -1: it
@@ -216,6 +217,8 @@ static bool open_parts(struct view *view, const struct view_node *node, const st
     struct part part = {.sample = sample};
     char label[24];
 
+    part.key = index_key(index, sample);
+    part.key_bytes = strlen(part.key);
     parts->list = most <= PARTS_AT_HAND ? parts->at_hand : malloc(most * sizeof *parts->list);
     parts->count = 0;
     if (!parts->list)
