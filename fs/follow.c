@@ -17,6 +17,10 @@
 /* Reads that fit no track before windows start anew. */
 #define STRANGERS_MOST 16
 #define DOUBTS         4
+/* A rate is taken over at least the first time; a reader not met for the second one pauses.
+ * Nanoseconds. */
+#define RATE_NS  500000000u
+#define PAUSE_NS 5000000000u
 /* Names looked up at once, and how far ahead of the pushes. */
 #define NAMES_AT_ONCE 2048
 #define NAMES_AHEAD   4096
@@ -48,14 +52,18 @@ struct track {
     uint64_t bytes; /* pushed, about, between head and next */
     uint64_t used;  /* when it was last met, in events */
     unsigned steps; /* times that the reader was met where it was expected, less those where not */
-    bool reading;   /* a READ was met: pushes may go */
+    uint64_t met;   /* when it was last met, in nanoseconds */
+    uint64_t rated; /* when `rate` was last worked out, and where the reader was then */
+    uint64_t rated_position;
+    double rate;
+    bool reading; /* a READ was met: pushes may go */
 };
 
 struct follow {
     const struct index *index;
     struct epochs *epochs;
     uint64_t reader_bytes, total_bytes, total;
-    uint64_t events, serials;
+    uint64_t events, serials, now;
     unsigned strangers; /* reads in a row that fitted no track */
     unsigned turn;      /* the track that is served next */
     struct track tracks[TRACKS];
@@ -132,6 +140,9 @@ static struct track *start(struct follow *follow, const struct view_node *folder
         .naming = position,
         .window = WINDOW_FIRST,
         .used = ++follow->events,
+        .met = follow->now,
+        .rated = follow->now,
+        .rated_position = position,
     };
     if (folder->parent == VIEW_CURRENT_INODE)
         snprintf(track->path, sizeof track->path, "current/%s", folder->name);
@@ -173,6 +184,24 @@ static void move_head(struct follow *follow, struct track *track, const struct o
         track->next = position;
 }
 
+/* Positions a second, since the rate was last worked out; a pause before counts as none. */
+static void rate(struct follow *follow, struct track *track, uint64_t position)
+{
+    uint64_t since = follow->now - track->rated;
+
+    if (follow->now - track->met > PAUSE_NS) {
+        track->rated = follow->now;
+        track->rated_position = position;
+    } else if (since >= RATE_NS) {
+        track->rate = position > track->rated_position
+                          ? (double)(position - track->rated_position) * 1e9 / (double)since
+                          : 0;
+        track->rated = follow->now;
+        track->rated_position = position;
+    }
+    track->met = follow->now;
+}
+
 /* The reader was met at `position`. Where it was expected, trust in it grows; further on, it
  * shrinks; a little behind says nothing, for workers read side by side. */
 static void meet(struct follow *follow, struct track *track, const struct order *order,
@@ -183,6 +212,7 @@ static void meet(struct follow *follow, struct track *track, const struct order 
     bool expected = position <= track->next + track->gap + slack;
 
     track->used = ++follow->events;
+    rate(follow, track, position);
     if (position >= track->head) {
         if (expected) {
             track->steps++;
@@ -415,6 +445,46 @@ void follow_named(struct follow *follow, const struct follow_names *names, uint6
             track->named = end;
         track->naming = track->named;
     }
+}
+
+void follow_at(struct follow *follow, uint64_t now)
+{
+    follow->now = now;
+}
+
+static void describe(const struct track *track, uint64_t now, struct follow_reader *reader)
+{
+    *reader = (struct follow_reader){
+        .epoch = track->epoch,
+        .rank = track->plan.rank,
+        .world = track->plan.world,
+        .position = track->head,
+        .length = track->plan.length,
+        .rate = now - track->met > PAUSE_NS ? 0 : track->rate,
+        .idle_ns = now - track->met,
+    };
+    memcpy(reader->path, track->path, sizeof reader->path);
+}
+
+size_t follow_readers(const struct follow *follow, uint64_t now, struct follow_reader *readers,
+                      size_t room)
+{
+    const struct track *latest[TRACKS];
+    size_t count = 0;
+
+    for (unsigned i = 0; i < TRACKS; i++) {
+        const struct track *track = &follow->tracks[i];
+        size_t at = count;
+        if (!track->folder || !track->steps)
+            continue;
+        for (; at > 0 && latest[at - 1]->used < track->used; at--)
+            latest[at] = latest[at - 1];
+        latest[at] = track;
+        count++;
+    }
+    for (size_t i = 0; i < count && i < room; i++)
+        describe(latest[i], now, &readers[i]);
+    return count < room ? count : room;
 }
 
 uint64_t follow_bytes_ahead(const struct follow *follow)

@@ -70,6 +70,23 @@ void follow_pushed(struct follow *follow, const struct follow_push *push, uint64
 bool follow_next_names(struct follow *follow, struct follow_names *names);
 void follow_named(struct follow *follow, const struct follow_names *names, uint64_t end);
 
+/* A reader as the status shows it. */
+struct follow_reader {
+    char path[320]; /* of its folder, below the root */
+    uint64_t epoch, rank, world;
+    uint64_t position, length; /* where it was last met, to within FOLLOW_MARK_EVERY positions */
+    double rate;      /* positions a second, over the last second or so that it was met in */
+    uint64_t idle_ns; /* since it was last met */
+};
+
+/* The readers that were met in order at least once, the latest first; returns how many were
+ * written, at most `room`. `now` as in follow_at(). */
+size_t follow_readers(const struct follow *follow, uint64_t now, struct follow_reader *readers,
+                      size_t room);
+
+/* The time of the events that follow, in nanoseconds of a clock that never goes back. */
+void follow_at(struct follow *follow, uint64_t now);
+
 /* Bytes pushed and not yet passed by their readers, about. */
 uint64_t follow_bytes_ahead(const struct follow *follow);
 

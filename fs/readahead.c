@@ -309,6 +309,7 @@ static bool begin_event(struct readahead *readahead)
     if (atomic_load_explicit(&readahead->stopping, memory_order_relaxed))
         return false;
     pthread_mutex_lock(&readahead->lock);
+    follow_at(readahead->follow, now_ns());
     return true;
 }
 
@@ -379,4 +380,14 @@ struct readahead_figures readahead_figures(struct readahead *readahead)
     figures.ahead = follow_bytes_ahead(readahead->follow);
     pthread_mutex_unlock(&readahead->lock);
     return figures;
+}
+
+size_t readahead_readers(struct readahead *readahead, struct follow_reader *readers, size_t room)
+{
+    size_t count;
+
+    pthread_mutex_lock(&readahead->lock);
+    count = follow_readers(readahead->follow, now_ns(), readers, room);
+    pthread_mutex_unlock(&readahead->lock);
+    return count;
 }

@@ -49,6 +49,9 @@ void readahead_left(struct readahead *readahead, uint64_t folder);
 /* Whether a request comes from the scout: then a listing instantiates all its names. */
 bool readahead_is_scout(const struct readahead *readahead, pid_t thread);
 
+/* The readers that were followed lately: see follow_readers(). None where nothing is read ahead. */
+size_t readahead_readers(struct readahead *readahead, struct follow_reader *readers, size_t room);
+
 struct readahead_figures readahead_figures(struct readahead *readahead);
 
 #endif

@@ -60,6 +60,25 @@ static json_t *bad_shards(const struct index *index)
     return shards;
 }
 
+#define READERS_MOST 64
+
+static json_t *readers(struct readahead *readahead)
+{
+    struct follow_reader list[READERS_MOST];
+    size_t count = readahead ? readahead_readers(readahead, list, READERS_MOST) : 0;
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(
+            array,
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "path", list[i].path, "epoch",
+                      (json_int_t)list[i].epoch, "rank", (json_int_t)list[i].rank, "world",
+                      (json_int_t)list[i].world, "position", (json_int_t)list[i].position, "length",
+                      (json_int_t)list[i].length, "samples_per_s", list[i].rate, "idle_s",
+                      (double)list[i].idle_ns / 1e9));
+    return array;
+}
+
 char *status_text(const struct control *control, size_t *bytes)
 {
     const struct dataset *dataset = control->dataset;
@@ -94,6 +113,7 @@ char *status_text(const struct control *control, size_t *bytes)
     json_object_set_new(
         root, "dropped",
         number(plan_dropped(index->sample_count, config->world, config->remainder)));
+    json_object_set_new(root, "readers", readers(readahead));
     json_object_set_new(root, "switches", number(atomic_load(&counters->switches)));
     json_object_set_new(root, "reads", number(atomic_load(&counters->reads)));
     json_object_set_new(root, "bytes", number(atomic_load(&counters->bytes)));

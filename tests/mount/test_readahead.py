@@ -141,3 +141,20 @@ class ReadAhead(MountCase):
         mount = self.mount(data_set.shards)
         names = [name for name in mount.list("current", "rank-0") if name.endswith("jpg")]
         self.check_all(mount, data_set, 8, 0, ("current", "rank-0"), names)
+
+    def test_the_status_shows_readers_with_place_and_epoch(self):
+        n = 900
+        data_set = self.data(n, size=2000)
+        mount = self.mount(data_set.shards, "world=2")
+        mount.set_epoch(3)
+        for rank, read in ((0, 300), (1, 450)):
+            names = [x for x in mount.list("current", "rank-%d" % rank) if x.endswith("jpg")]
+            for name in names[:read]:
+                mount.read("current", "rank-%d" % rank, name)
+        readers = {reader["path"]: reader for reader in mount.status()["readers"]}
+        self.assertEqual(set(readers), {"current/rank-0", "current/rank-1"})
+        for rank, read in ((0, 300), (1, 450)):
+            reader = readers["current/rank-%d" % rank]
+            self.assertEqual((reader["epoch"], reader["rank"], reader["world"], reader["length"]), (3, rank, 2, 450))
+            # Known to within the marks; a reader of files that were all pushed is met at these alone.
+            self.assertTrue(read - 256 <= reader["position"] < read, reader)
