@@ -32,6 +32,7 @@ struct epochs {
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t ready; /* an order was worked out, or could not be */
     struct slot slots[SLOTS];
+    size_t last; /* the slot found last */
     uint64_t uses;
     uint64_t of_all;
     void *places; /* tsearch of struct place */
@@ -67,9 +68,17 @@ void epochs_close(struct epochs *epochs)
 
 static struct slot *find(struct epochs *epochs, uint64_t epoch)
 {
-    for (size_t i = 0; i < SLOTS; i++)
-        if (epochs->slots[i].taken && epochs->slots[i].epoch == epoch)
+    struct slot *last = &epochs->slots[epochs->last];
+
+    /* Readers stay in their epoch: mostly it is the one that was asked for last. */
+    if (last->taken && last->epoch == epoch)
+        return last;
+    for (size_t i = 0; i < SLOTS; i++) {
+        if (epochs->slots[i].taken && epochs->slots[i].epoch == epoch) {
+            epochs->last = i;
             return &epochs->slots[i];
+        }
+    }
     return NULL;
 }
 
@@ -161,13 +170,13 @@ struct order *epochs_get(struct epochs *epochs, uint64_t epoch)
 
 void epochs_put(struct epochs *epochs, struct order *order)
 {
+    struct slot *slot;
+
     pthread_mutex_lock(&epochs->lock);
-    for (size_t i = 0; i < SLOTS; i++) {
-        if (epochs->slots[i].order == order) {
-            epochs->slots[i].users--;
-            break;
-        }
-    }
+    slot = &epochs->slots[epochs->last];
+    for (size_t i = 0; slot->order != order && i < SLOTS; i++)
+        slot = &epochs->slots[i];
+    slot->users--;
     pthread_cond_broadcast(&epochs->ready);
     pthread_mutex_unlock(&epochs->lock);
 }

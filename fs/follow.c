@@ -269,25 +269,36 @@ void follow_looked(struct follow *follow, const struct view_node *folder, uint64
     }
 }
 
-/* The position near the reader that shows this sample. */
+/* The position in [from, end) that shows this sample. */
 static bool locate(const struct track *track, const struct order *order, uint64_t sample,
-                   uint64_t *position)
+                   uint64_t from, uint64_t end, uint64_t *position)
 {
-    uint64_t end = least(track->next + NEAR, track->plan.length);
-
-    for (uint64_t p = track->head; p < end; p++) {
-        if (order_sample(order, plan_global(&track->plan, p)) == sample) {
-            *position = p;
-            return true;
-        }
-    }
-    for (uint64_t p = track->head > NEAR ? track->head - NEAR : 0; p < track->head; p++) {
+    end = least(end, track->plan.length);
+    for (uint64_t p = from; p < end; p++) {
         if (order_sample(order, plan_global(&track->plan, p)) == sample) {
             *position = p;
             return true;
         }
     }
     return false;
+}
+
+/* Where the reader is expected: at its head, or where it meets what was claimed for it. */
+static bool locate_expected(const struct track *track, const struct order *order, uint64_t sample,
+                            uint64_t *position)
+{
+    uint64_t border = track->next > track->head + SLACK ? track->next - SLACK : track->head;
+
+    return locate(track, order, sample, border, track->next + track->gap + SLACK, position) ||
+           locate(track, order, sample, track->head, least(track->head + SLACK, border), position);
+}
+
+/* Anywhere near. */
+static bool locate_near(const struct track *track, const struct order *order, uint64_t sample,
+                        uint64_t *position)
+{
+    return locate(track, order, sample, track->head > NEAR ? track->head - NEAR : 0,
+                  track->next + NEAR, position);
 }
 
 static void calm_down(struct follow *follow)
@@ -306,9 +317,13 @@ static uint64_t distance(uint64_t a, uint64_t b)
     return a > b ? a - b : b - a;
 }
 
-/* The track that a read of this sample most likely belongs to: where it is met closest to the
- * reader or to what was claimed. By chance, the sample may be near in another epoch too. */
-static struct track *recognise(struct follow *follow, uint64_t sample, uint64_t *position)
+typedef bool locator(const struct track *track, const struct order *order, uint64_t sample,
+                     uint64_t *position);
+
+/* The track in which `where` finds the sample closest to the reader or to what was claimed; of
+ * those met `steps` times or more. By chance, a sample may be near in another epoch too. */
+static struct track *find_closest(struct follow *follow, uint64_t sample, locator *where,
+                                  unsigned steps, uint64_t *position)
 {
     struct track *best = NULL;
     uint64_t best_away = UINT64_MAX;
@@ -317,9 +332,10 @@ static struct track *recognise(struct follow *follow, uint64_t sample, uint64_t 
         struct track *track = &follow->tracks[i];
         struct order *order;
         uint64_t at, away;
-        if (!track->folder || !(order = epochs_get(follow->epochs, track->epoch)))
+        if (!track->folder || track->steps < steps ||
+            !(order = epochs_get(follow->epochs, track->epoch)))
             continue;
-        if (locate(track, order, sample, &at)) {
+        if (where(track, order, sample, &at)) {
             away = least(distance(at, track->head), distance(at, track->next));
             if (!best || away < best_away || (away == best_away && track->used > best->used)) {
                 best = track;
@@ -330,6 +346,14 @@ static struct track *recognise(struct follow *follow, uint64_t sample, uint64_t 
         epochs_put(follow->epochs, order);
     }
     return best;
+}
+
+/* The track that a read of this sample most likely belongs to. Most reads are where they are
+ * expected; the long search is for readers that were met before alone, as it takes 10 us each. */
+static struct track *recognise(struct follow *follow, uint64_t sample, uint64_t *position)
+{
+    return find_closest(follow, sample, locate_expected, 0, position)
+               ?: find_closest(follow, sample, locate_near, 1, position);
 }
 
 static void read_sample(struct follow *follow, uint64_t sample, uint64_t bit, bool again)
