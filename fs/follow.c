@@ -493,7 +493,7 @@ static void describe(const struct track *track, uint64_t now, struct follow_read
 size_t follow_readers(const struct follow *follow, uint64_t now, struct follow_reader *readers,
                       size_t room)
 {
-    const struct track *latest[TRACKS];
+    const struct track *latest[TRACKS] = {0};
     size_t count = 0;
 
     for (unsigned i = 0; i < TRACKS; i++) {

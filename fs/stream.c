@@ -121,6 +121,7 @@ static void put_header(char *block, const char *name, long split, char type, uin
     memset(block, 0, BLOCK);
     if (split > 0) {
         memcpy(block + 345, name, (size_t)split);
+        /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): a full field has no NUL */
         memcpy(block, name + split + 1, length - (size_t)split - 1);
     } else {
         memcpy(block, name, length < NAME_BYTES ? length : NAME_BYTES);
@@ -132,10 +133,8 @@ static void put_header(char *block, const char *name, long split, char type, uin
     snprintf(block + 136, 12, "%011llo", MEMBER_TIME);
     memset(block + 148, ' ', 8);
     block[156] = type;
-    memcpy(block + 257,
-           "ustar\0"
-           "00",
-           8);
+    memcpy(block + 257, "ustar", 6);
+    memcpy(block + 263, "00", 2); /* NOLINT(bugprone-not-null-terminated-result): nor here */
     for (int i = 0; i < BLOCK; i++)
         sum += (unsigned char)block[i];
     snprintf(block + 148, 8, "%06o", sum);
