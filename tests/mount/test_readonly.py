@@ -30,7 +30,7 @@ class ReadOnly(MountCase):
         self.assert_rank(mount, self.data_set, self.order, "current", "rank-0")
         self.assert_rank(mount, self.data_set, torch_order.rank_order(N, 1, 0, epoch=3), "epoch-3", "rank-0")
         self.assertEqual(sorted(mount.list()), [".control", "current", "epoch-0", "epoch-1"])
-        self.assertEqual(sorted(mount.list("current")), ["rank-0", "rank-0.keys", "rank-0.list"])
+        self.assertEqual(sorted(mount.list("current")), ["rank-0", "rank-0.keys", "rank-0.list", "rank-0.tar"])
 
     @staticmethod
     def also(what):
