@@ -225,8 +225,8 @@ static const char *read_member(int fd, const struct index_member *member, void *
     return why;
 }
 
-ssize_t reader_read(struct reader *reader, uint64_t member, void *buffer, size_t size,
-                    uint64_t from)
+static ssize_t read_checked(struct reader *reader, uint64_t member, void *buffer, size_t size,
+                            uint64_t from, bool quietly)
 {
     const struct index_member *at = &reader->index->members[member];
     uint64_t length = at->size, offset = at->offset + from;
@@ -240,7 +240,7 @@ ssize_t reader_read(struct reader *reader, uint64_t member, void *buffer, size_t
         size = (size_t)(length - from);
     fd = take(reader, shard);
     if (fd < 0)
-        return fail(reader, shard, offset, strerror(-fd));
+        return quietly ? -EIO : fail(reader, shard, offset, strerror(-fd));
     why = changed(&reader->index->shards[shard], fd);
     if (!why)
         why = read_member(fd, at, buffer, size, from);
@@ -250,9 +250,21 @@ ssize_t reader_read(struct reader *reader, uint64_t member, void *buffer, size_t
         why = changed(&reader->index->shards[shard], fd);
     release(reader, shard, why != NULL);
     if (why)
-        return fail(reader, shard, offset, why);
+        return quietly ? -EIO : fail(reader, shard, offset, why);
     atomic_store_explicit(&reader->slots[shard].complained, false, memory_order_relaxed);
     return (ssize_t)size;
+}
+
+ssize_t reader_read(struct reader *reader, uint64_t member, void *buffer, size_t size,
+                    uint64_t from)
+{
+    return read_checked(reader, member, buffer, size, from, false);
+}
+
+ssize_t reader_read_ahead(struct reader *reader, uint64_t member, void *buffer, size_t size,
+                          uint64_t from)
+{
+    return read_checked(reader, member, buffer, size, from, true);
 }
 
 uint64_t reader_errors(const struct reader *reader, size_t shard)

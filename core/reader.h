@@ -26,6 +26,11 @@ void reader_close(struct reader *reader); /* NULL is fine; no read may be under 
 ssize_t reader_read(struct reader *reader, uint64_t member, void *buffer, size_t size,
                     uint64_t from);
 
+/* The same for a read that nobody waits for: a fault is neither reported nor counted, as it is
+ * nobody's before a reader meets it. */
+ssize_t reader_read_ahead(struct reader *reader, uint64_t member, void *buffer, size_t size,
+                          uint64_t from);
+
 /* Reads of members of shard number `shard` that ended in -EIO. */
 uint64_t reader_errors(const struct reader *reader, size_t shard);
 

@@ -87,7 +87,7 @@ static uint64_t push_member(struct readahead *readahead, uint64_t member, bool d
         return 0;
     while (done < FILE_BYTES && !atomic_load(&readahead->stopping)) {
         uint64_t before = now_ns(), took, average;
-        ssize_t got = reader_read(readahead->reader, member, buffer, STORE_BYTES, done);
+        ssize_t got = reader_read_ahead(readahead->reader, member, buffer, STORE_BYTES, done);
         if (got < 0)
             atomic_fetch_add(&readahead->unread, 1);
         if (got <= 0)

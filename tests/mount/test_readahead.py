@@ -134,7 +134,8 @@ class ReadAhead(MountCase):
                 self.assertEqual(error.errno, 5)
                 bad += 1
         self.assertEqual((good, bad), (n - n // 3, n // 3))
-        self.assertGreaterEqual(sum(mount.status()["errors"].values()), bad)
+        # What failed ahead of the reader is no error of its own; the kernel asks twice for what it could not read.
+        self.assertTrue(bad <= sum(mount.status()["errors"].values()) <= 2 * bad)
 
     def test_files_of_many_megabytes_are_whole(self):
         data_set = tars.make_dataset(self.tmp / "shards", 8, size=lambda i: (3 << 20) + 4097 * i)
