@@ -109,7 +109,8 @@ void report_info(const char *format, ...)
 
 int report_to_file(const char *path)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    /* Without O_NONBLOCK, a pipe that nobody reads would hold the program up here. */
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
     int fault = errno;
 
     if (fd < 0) {
