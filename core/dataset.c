@@ -81,10 +81,13 @@ static bool shall_make_cls(const struct dataset *dataset)
     return labels->source != CONFIG_LABEL_CLS || labels->named;
 }
 
-static int refuse_problems(const struct index *index)
+static int refuse_problems(const struct index *index, size_t compressed)
 {
     char text[1024] = "";
     size_t used = 0;
+
+    if (compressed)
+        used = (size_t)snprintf(text, sizeof text, "%zu compressed beside plain ones", compressed);
 
     for (int p = 0; p < INDEX_PROBLEM_KINDS; p++)
         if (index->problems[p] && used < sizeof text)
@@ -136,7 +139,7 @@ int dataset_open(struct dataset *dataset, const struct config *config)
     if (!fault)
         fault = labels_open(&dataset->labels, dataset->index, config->label);
     if (!fault && config->strict)
-        fault = refuse_problems(dataset->index);
+        fault = refuse_problems(dataset->index, config->shards.left_out);
     if (!fault) {
         dataset->makes_cls = shall_make_cls(dataset);
         if (dataset->makes_cls && dataset->index->longest_field < 3)

@@ -104,6 +104,27 @@ static int evict(struct reader *reader)
     return fd;
 }
 
+/* Opens it. Where the process has no descriptor left, whatever took them, another shard is closed
+ * for it. */
+static int open_shard(struct reader *reader, size_t shard)
+{
+    for (;;) {
+        int fd = open(reader->index->shards[shard].path,
+                      O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        int fault = errno, victim;
+        if (fd >= 0)
+            return fd;
+        if (fault != EMFILE && fault != ENFILE)
+            return -fault;
+        pthread_mutex_lock(&reader->lock);
+        victim = evict(reader);
+        pthread_mutex_unlock(&reader->lock);
+        if (victim < 0)
+            return -fault;
+        close(victim);
+    }
+}
+
 /* A descriptor of the shard, good until release(). */
 static int take(struct reader *reader, size_t shard)
 {
@@ -117,9 +138,9 @@ static int take(struct reader *reader, size_t shard)
     pthread_mutex_unlock(&reader->lock);
     if (fd >= 0)
         return fd;
-    fd = open(reader->index->shards[shard].path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    fd = open_shard(reader, shard);
     if (fd < 0)
-        fault = errno;
+        fault = -fd;
     pthread_mutex_lock(&reader->lock);
     if (fd >= 0 && slot->fd >= 0) { /* another thread opened it meanwhile */
         surplus = fd;

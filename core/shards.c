@@ -165,6 +165,14 @@ static int add_entry(const struct place *place, const char *folder, const char *
     return error;
 }
 
+static const char *name_of_compressed(struct dirent **entries, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_compressed_tar(entries[i]->d_name))
+            return entries[i]->d_name;
+    return "";
+}
+
 static int add_entries(const struct place *place, const char *folder, struct dirent **entries,
                        size_t count)
 {
@@ -181,7 +189,9 @@ static int add_entries(const struct place *place, const char *folder, struct dir
                         "for nothing in a compressed one can be read by itself",
                         folder, entries[0]->d_name);
     if (compressed > 0)
-        report_warning("%s: %zu compressed tars are left out", folder, compressed);
+        report_warning("%s: left out, as compressed: %zu of %zu tars (%s)", folder, compressed,
+                       count, name_of_compressed(entries, count));
+    place->list->left_out += compressed;
     for (size_t i = 0; i < count && error == 0; i++) {
         if (!is_compressed_tar(entries[i]->d_name))
             error = add_entry(place, folder, entries[i]->d_name);
@@ -594,7 +604,7 @@ int shards_check(const struct shard_list *list)
     free(identities);
     if (repeated == 0)
         return 0;
-    report_error("the same file twice: %s (shard %zu) and %s (shard %zu); %zu shards repeat others",
+    report_error("the same file twice: %s (shard %zu) and %s (shard %zu); repeated: %zu",
                  list->paths[first], first + 1, list->paths[again], again + 1, repeated);
     return -EINVAL;
 }

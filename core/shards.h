@@ -25,6 +25,7 @@ struct shard_list {
     char **paths; /* absolute, not resolved through links; owned */
     size_t count;
     size_t capacity; /* of paths: shards.c's own */
+    size_t left_out; /* compressed tars that stand beside plain ones in a folder */
 };
 
 /* Most shards one data set may have: a mistyped brace must not fill the memory. */

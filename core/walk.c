@@ -19,6 +19,9 @@
  * nothing. */
 #define READ_BYTES (64 * 1024)
 #define BLOCK      512
+/* Where a header says the member's size. */
+#define SIZE_OFFSET 124
+#define SIZE_LENGTH 12
 
 /* The shard as libarchive sees it: a cursor over a descriptor. */
 struct source {
@@ -169,27 +172,46 @@ static void hash_member(struct pass *pass, const char *field, uint64_t offset, u
     XXH3_64bits_update(pass->hash, numbers, sizeof numbers);
 }
 
-/* The block before a member's data is its header, and mostly still in the buffer. */
-static bool check_header(struct source *source, uint64_t offset, uint16_t *check)
+/* A number as tars write it: octal digits with blanks and NULs around, or binary with the top bit
+ * of its first byte set. libarchive takes anything else for 0, and what follows would be other
+ * members' blocks. */
+static bool is_number(const char *field, size_t length)
+{
+    bool digits = false;
+
+    if ((unsigned char)field[0] & 0x80)
+        return true;
+    for (size_t i = 0; i < length; i++) {
+        if (field[i] >= '0' && field[i] <= '7')
+            digits = true;
+        else if (field[i] != ' ' && field[i] != '\0')
+            return false;
+    }
+    return digits;
+}
+
+/* The block before a member's data is its header, and mostly still in the buffer. 1; 0: its size is
+ * no number; or a negative errno. */
+static int check_header(struct source *source, uint64_t offset, uint16_t *check)
 {
     uint64_t at = offset - INDEX_HEADER_BYTES, start = source->offset - source->filled;
     char block[INDEX_HEADER_BYTES];
+    const char *header = block;
 
-    if (at >= start && offset <= source->offset) {
-        *check = index_header_check(source->buffer + (at - start));
-        return true;
-    }
-    if (pread(source->fd, block, sizeof block, (off_t)at) != (ssize_t)sizeof block)
-        return false;
-    *check = index_header_check(block);
-    return true;
+    if (at >= start && offset <= source->offset)
+        header = source->buffer + (at - start);
+    else if (pread(source->fd, block, sizeof block, (off_t)at) != (ssize_t)sizeof block)
+        return -EIO;
+    *check = index_header_check(header);
+    return is_number(header + SIZE_OFFSET, SIZE_LENGTH);
 }
 
-static int add_field(struct pass *pass, const char *name, uint64_t offset, uint64_t size)
+static int add_field(struct pass *pass, const char *name, uint64_t offset, uint64_t size,
+                     uint16_t header)
 {
     struct index_member member = {.offset = offset & INDEX_OFFSET_MAX,
                                   .size = size & INDEX_SIZE_MAX};
-    uint16_t number, header;
+    uint16_t number;
     char *field;
     int fresh, fault;
 
@@ -204,8 +226,6 @@ static int add_field(struct pass *pass, const char *name, uint64_t offset, uint6
         note(pass, INDEX_DUPLICATE_FIELD, name, offset);
         return 0;
     }
-    if (!check_header(pass->source, offset, &header))
-        return pass->source->fault ? -pass->source->fault : -EIO;
     if (size == 0)
         note(pass, INDEX_EMPTY, name, offset);
     member.header = header;
@@ -226,6 +246,8 @@ static int take_member(struct pass *pass, struct archive_entry *entry)
     uint64_t offset = (uint64_t)archive_filter_bytes(pass->archive, 0);
     int64_t size = archive_entry_size(entry);
     mode_t type = archive_entry_filetype(entry);
+    uint16_t header;
+    int numeric;
     uint64_t end = offset + ((uint64_t)size + BLOCK - 1) / BLOCK * BLOCK;
 
     if (!name)
@@ -258,8 +280,15 @@ static int take_member(struct pass *pass, struct archive_entry *entry)
         pass->end = 0;
         return 0;
     }
+    numeric = check_header(pass->source, offset, &header);
+    if (numeric < 0)
+        return numeric;
+    if (!numeric) {
+        note(pass, INDEX_CORRUPT_HEADER, name, offset - INDEX_HEADER_BYTES);
+        return 0;
+    }
     pass->end = end;
-    return add_field(pass, name, offset, (uint64_t)size) ?: 1;
+    return add_field(pass, name, offset, (uint64_t)size, header) ?: 1;
 }
 
 static bool only_zeros(struct source *source, uint64_t from)

@@ -170,18 +170,44 @@ static uint64_t bytes_at(const struct follow *follow, const struct track *track,
     return bytes;
 }
 
-/* What lies behind the reader counts as read. */
+static void add_bytes(struct follow *follow, struct track *track, uint64_t bytes)
+{
+    track->bytes += bytes;
+    follow->total += bytes;
+}
+
+/* All that changes head or next goes through these: the bytes ahead are those of all files between
+ * the two, whether they were pushed, are being pushed, or were left to the reader. */
+static void move_next(struct follow *follow, struct track *track, const struct order *order,
+                      uint64_t position)
+{
+    position = least(position, track->plan.length);
+    for (; track->next < position; track->next++)
+        add_bytes(follow, track, bytes_at(follow, track, order, track->next));
+    for (; track->next > position; track->next--)
+        take_bytes(follow, track, bytes_at(follow, track, order, track->next - 1));
+}
+
 static void move_head(struct follow *follow, struct track *track, const struct order *order,
                       uint64_t position)
 {
-    uint64_t passed = least(position, track->next), bytes = 0;
-
-    for (uint64_t p = track->head; p < passed; p++)
-        bytes += bytes_at(follow, track, order, p);
-    take_bytes(follow, track, bytes);
+    for (uint64_t p = track->head; p < least(position, track->next); p++)
+        take_bytes(follow, track, bytes_at(follow, track, order, p));
     track->head = position;
     if (track->next < position)
         track->next = position;
+}
+
+/* The reader reads one more field: what is ahead counts anew. */
+static void add_field(struct follow *follow, struct track *track, const struct order *order,
+                      uint64_t bit)
+{
+    if (track->fields & bit)
+        return;
+    take_bytes(follow, track, track->bytes);
+    track->fields |= bit;
+    for (uint64_t p = track->head; p < track->next; p++)
+        add_bytes(follow, track, bytes_at(follow, track, order, p));
 }
 
 /* Positions a second, since the rate was last worked out; a pause before counts as none. */
@@ -232,7 +258,7 @@ static void meet(struct follow *follow, struct track *track, const struct order 
     if (position < track->next)
         track->gap = least(track->gap * 2 + 1, GAP_MOST);
     if (track->next < position + 1 + track->gap)
-        track->next = position + 1 + track->gap;
+        move_next(follow, track, order, position + 1 + track->gap);
 }
 
 void follow_listed(struct follow *follow, const struct view_node *folder, uint64_t end)
@@ -366,17 +392,18 @@ static void read_sample(struct follow *follow, uint64_t sample, uint64_t bit, bo
         calm_down(follow);
         return;
     }
-    track->fields |= bit;
+    add_field(follow, track, order, bit);
     meet(follow, track, order, position, true);
-    epochs_put(follow->epochs, order);
     /* One such read may have been on its way when the file was pushed. Several in a row: the kernel
      * dropped pages that were counted on, and what is ahead may be gone too. */
     track->doubts = again ? track->doubts + 1 : 0;
     if (track->doubts >= DOUBTS) {
         track->doubts = 0;
         track->distrust = position + NEAR;
-        track->next = least(track->next, position + 1 + track->gap);
+        if (track->next > position + 1 + track->gap)
+            move_next(follow, track, order, position + 1 + track->gap);
     }
+    epochs_put(follow->epochs, order);
 }
 
 void follow_read(struct follow *follow, uint64_t member, bool again)
@@ -397,12 +424,32 @@ void follow_left(struct follow *follow, uint64_t folder)
             release(follow, &follow->tracks[i]);
 }
 
-static bool may_push(const struct follow *follow, const struct track *track)
+static bool may_push(const struct track *track)
 {
     return track->folder && track->reading && track->steps >= STEPS_TO_PUSH &&
            track->next < track->plan.length && track->next < track->named &&
-           track->next <= track->head + track->window && track->bytes < follow->reader_bytes &&
-           follow->total < follow->total_bytes;
+           track->next <= track->head + track->window;
+}
+
+/* Whether the bytes of the next position still fit; one always does, however large. */
+static bool has_room(const struct follow *follow, const struct track *track, uint64_t bytes)
+{
+    return track->bytes == 0 || (track->bytes + bytes <= follow->reader_bytes &&
+                                 follow->total + bytes <= follow->total_bytes);
+}
+
+static bool claim(struct follow *follow, struct track *track)
+{
+    struct order *order = epochs_get(follow->epochs, track->epoch);
+    bool room;
+
+    if (!order)
+        return false;
+    room = has_room(follow, track, bytes_at(follow, track, order, track->next));
+    if (room)
+        move_next(follow, track, order, track->next + 1);
+    epochs_put(follow->epochs, order);
+    return room;
 }
 
 bool follow_next_push(struct follow *follow, struct follow_push *push)
@@ -410,33 +457,19 @@ bool follow_next_push(struct follow *follow, struct follow_push *push)
     for (unsigned i = 0; i < TRACKS; i++) {
         unsigned at = (follow->turn + i) % TRACKS;
         struct track *track = &follow->tracks[at];
-        if (!may_push(follow, track))
+        if (!may_push(track) || !claim(follow, track))
             continue;
         *push = (struct follow_push){
-            .track = at,
-            .serial = track->serial,
             .epoch = track->epoch,
-            .position = track->next,
+            .position = track->next - 1,
             .plan = track->plan,
-            .distrust = track->next < track->distrust,
+            .distrust = track->next <= track->distrust,
             .fields = track->fields,
         };
-        track->next++;
         follow->turn = at + 1;
         return true;
     }
     return false;
-}
-
-void follow_pushed(struct follow *follow, const struct follow_push *push, uint64_t bytes)
-{
-    struct track *track = &follow->tracks[push->track];
-
-    /* Passed meanwhile, or another track by now: then nothing is ahead. */
-    if (track->serial != push->serial || push->position < track->head)
-        return;
-    track->bytes += bytes;
-    follow->total += bytes;
 }
 
 bool follow_next_names(struct follow *follow, struct follow_names *names)

@@ -27,8 +27,6 @@ struct follow;
 
 /* What to push: the sample at one position of a folder. */
 struct follow_push {
-    unsigned track;
-    uint64_t serial; /* of the track: it may be another's by the time the push is done */
     uint64_t epoch, position;
     struct plan plan;
     bool distrust;   /* the kernel has dropped pages here: push also what should be there */
@@ -61,10 +59,8 @@ void follow_read_label(struct follow *follow, uint64_t sample);
 /* The folder is no more: nothing is pushed for it from here on. */
 void follow_left(struct follow *follow, uint64_t folder);
 
-/* The next position to push; false: none now. Each call is followed by one of follow_pushed() with
- * the bytes pushed. */
+/* The next position to push; false: none now. */
 bool follow_next_push(struct follow *follow, struct follow_push *push);
-void follow_pushed(struct follow *follow, const struct follow_push *push, uint64_t bytes);
 
 /* The next names to look up; false: none now. follow_named() says up to where that worked. */
 bool follow_next_names(struct follow *follow, struct follow_names *names);
@@ -87,7 +83,7 @@ size_t follow_readers(const struct follow *follow, uint64_t now, struct follow_r
 /* The time of the events that follow, in nanoseconds of a clock that never goes back. */
 void follow_at(struct follow *follow, uint64_t now);
 
-/* Bytes pushed and not yet passed by their readers, about. */
+/* Bytes of the files ahead of readers that were claimed for pushing, or passed over in doing so. */
 uint64_t follow_bytes_ahead(const struct follow *follow);
 
 #endif

@@ -66,9 +66,15 @@ static void list_root(struct view *view, int64_t offset, const struct lister *li
     }
 }
 
+static uint64_t listed_ranks(const struct view *view)
+{
+    uint64_t world = view_dataset(view)->config->world;
+    return world < LISTING_RANKS_MOST ? world : LISTING_RANKS_MOST;
+}
+
 static void list_ranks(struct view *view, int64_t offset, const struct lister *lister)
 {
-    uint64_t entries = view_dataset(view)->config->world * GRAMMAR_VIEWS;
+    uint64_t entries = listed_ranks(view) * GRAMMAR_VIEWS;
     char name[48];
 
     for (uint64_t place = (uint64_t)offset - 2; place < entries; place++) {
@@ -86,8 +92,7 @@ static void list_control(struct view *view, int64_t offset, const struct lister 
     const uint64_t first = sizeof files / sizeof *files;
     char name[48];
 
-    for (uint64_t place = (uint64_t)offset - 2; place < first + view_dataset(view)->config->world;
-         place++) {
+    for (uint64_t place = (uint64_t)offset - 2; place < first + listed_ranks(view); place++) {
         if (place < first)
             snprintf(name, sizeof name, "%s", files[place]);
         else

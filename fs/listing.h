@@ -8,6 +8,10 @@
 
 #include "view.h"
 
+/* Ranks that folders list, from rank 0 on; all others open when asked for. A mistyped world must
+ * not send `find` or a shell's completion through billions of names. */
+#define LISTING_RANKS_MOST 65536
+
 struct listing_entry {
     const char *name;
     uint64_t inode;    /* 0: not known before a LOOKUP makes its node */

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -302,8 +303,11 @@ static void announce(struct program *program)
         dup2(null, fd);
     if (null > 2)
         close(null);
-    if (write(program->parent, "", 1) != 1)
-        report_warning("the mounting process is gone");
+    if (write(program->parent, "", 1) != 1) {
+        report_warning("%s: the process that asked for this mount is gone: ending",
+                       program->mountpoint);
+        kill(getpid(), SIGTERM);
+    }
     close(program->parent);
     program->parent = -1;
 }
@@ -383,6 +387,9 @@ static int serve_mount(struct program *program)
     sigset_t set;
     int fault;
 
+    /* From here on it is announce() that notices when the parent is gone. The setting is the
+     * thread's that made it. */
+    prctl(PR_SET_PDEATHSIG, 0);
     /* Before any thread starts: all of them block these, so that sigwait() alone gets them. */
     stop_signals(&set);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
@@ -462,8 +469,8 @@ static int wait_for_child(int from, pid_t child)
 
 static int start(struct program *program)
 {
+    pid_t parent = getpid(), child;
     int pipes[2];
-    pid_t child;
 
     if (program->foreground || program->config.debug)
         return run(program);
@@ -479,7 +486,25 @@ static int start(struct program *program)
     }
     close(pipes[0]);
     program->parent = pipes[1];
+    /* Who ends the process that the shell waits for (Ctrl-C, kill, a time limit) does not want the
+     * mount to come up later. */
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        return EXIT_FAULT;
     return run(program);
+}
+
+/* A shell, cron or a hook may start us with these closed; what is opened next would take their
+ * numbers, and messages and the daemon's farewell to the terminal would go into it. */
+static void open_standard_streams(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        close(fd);
 }
 
 int main(int count, char **arguments)
@@ -488,6 +513,7 @@ int main(int count, char **arguments)
     char **lists = calloc((size_t)count + 1, sizeof *lists);
     int code;
 
+    open_standard_streams();
     report_program("shufflefs");
     config_init(&program.config);
     code = lists ? read_arguments(&program, count, arguments, lists) : EXIT_FAULT + 1;

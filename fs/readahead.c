@@ -78,13 +78,12 @@ static bool is_known(struct readahead *readahead, uint64_t inode)
     return store(readahead, inode, 0, &none, 0);
 }
 
-static uint64_t push_member(struct readahead *readahead, uint64_t member, bool distrust,
-                            char *buffer)
+static void push_member(struct readahead *readahead, uint64_t member, bool distrust, char *buffer)
 {
     uint64_t inode = VIEW_MEMBER_INODE + member, done = 0;
 
     if ((names_has(readahead->names, member) && !distrust) || !is_known(readahead, inode))
-        return 0;
+        return;
     while (done < FILE_BYTES && !atomic_load(&readahead->stopping)) {
         uint64_t before = now_ns(), took, average;
         ssize_t got = reader_read_ahead(readahead->reader, member, buffer, STORE_BYTES, done);
@@ -97,7 +96,7 @@ static uint64_t push_member(struct readahead *readahead, uint64_t member, bool d
         atomic_store_explicit(&readahead->read_ns, average - average / 16 + took / 16,
                               memory_order_relaxed);
         if (!store(readahead, inode, done, buffer, (size_t)got))
-            return done;
+            return;
         done += (uint64_t)got;
         if ((size_t)got < STORE_BYTES)
             break;
@@ -107,30 +106,27 @@ static uint64_t push_member(struct readahead *readahead, uint64_t member, bool d
         atomic_fetch_add_explicit(&readahead->files, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&readahead->bytes, done, memory_order_relaxed);
     }
-    return done;
 }
 
-static uint64_t push_sample(struct readahead *readahead, const struct follow_push *push,
-                            char *buffer)
+static void push_sample(struct readahead *readahead, const struct follow_push *push, char *buffer)
 {
     const struct dataset *dataset = view_dataset(readahead->view);
     const struct index *index = dataset->index;
     struct order *order = epochs_get(view_epochs(readahead->view), push->epoch);
-    uint64_t sample, bytes = 0;
+    uint64_t sample;
 
     if (!order)
-        return 0;
+        return;
     sample = order_sample(order, plan_global(&push->plan, push->position));
     epochs_put(view_epochs(readahead->view), order);
     for (uint64_t m = index->first[sample]; m < index->first[sample + 1]; m++) {
         unsigned bit = index->members[m].field < 62 ? index->members[m].field : 62;
         if (push->fields >> bit & 1)
-            bytes += push_member(readahead, m, push->distrust, buffer);
+            push_member(readahead, m, push->distrust, buffer);
     }
     if (push->fields >> 63 && dataset->makes_cls && dataset->labels.of[sample] != LABELS_MISSING)
         store(readahead, VIEW_LABEL_INODE + sample, 0, buffer,
               dataset_label_text(dataset, sample, buffer));
-    return bytes;
 }
 
 static void *be_pusher(void *context)
@@ -138,7 +134,6 @@ static void *be_pusher(void *context)
     struct readahead *readahead = context;
     char *buffer = malloc(STORE_BYTES);
     struct follow_push push;
-    uint64_t bytes;
 
     pthread_mutex_lock(&readahead->lock);
     while (buffer && !atomic_load(&readahead->stopping)) {
@@ -153,10 +148,9 @@ static void *be_pusher(void *context)
         if (readahead->waiting && readahead->working < pushers_allowed(readahead))
             pthread_cond_signal(&readahead->to_push);
         pthread_mutex_unlock(&readahead->lock);
-        bytes = push_sample(readahead, &push, buffer);
+        push_sample(readahead, &push, buffer);
         pthread_mutex_lock(&readahead->lock);
         readahead->working--;
-        follow_pushed(readahead->follow, &push, bytes);
     }
     pthread_mutex_unlock(&readahead->lock);
     free(buffer);

@@ -12,6 +12,9 @@
 static const enum view_kind rank_kinds[GRAMMAR_VIEWS] = {VIEW_RANK, VIEW_KEYS, VIEW_LIST,
                                                          VIEW_STREAM};
 
+/* Above every inode that is given out. */
+#define SHOWN_INODE ((uint64_t)1 << 62)
+
 struct view {
     const struct dataset *dataset;
     struct epochs *epochs;
@@ -432,6 +435,17 @@ void view_forget(struct view *view, uint64_t inode, uint64_t count)
     free_node(node);
 }
 
+/* A control file shows one inode number for each name, though the kernel gets a new inode at each
+ * LOOKUP: cp looks at a file twice, and calls it replaced when the number differs. */
+static uint64_t shown_inode(const struct view_node *node)
+{
+    uint64_t hash = VIEW_CONTROL_INODE;
+
+    for (const char *c = node->name; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+    return SHOWN_INODE | (hash & (SHOWN_INODE - 1));
+}
+
 static void stat_node(const struct view_node *node, struct stat *status)
 {
     switch (node->kind) {
@@ -441,11 +455,13 @@ static void stat_node(const struct view_node *node, struct stat *status)
         status->st_size = (off_t)node->made_bytes;
         break;
     case VIEW_TEXT_FILE:
+        status->st_ino = shown_inode(node);
         status->st_mode = S_IFREG | 0444;
         status->st_size = (off_t)node->text_bytes;
         break;
     case VIEW_EPOCH_FILE:
     case VIEW_RANK_FILE:
+        status->st_ino = shown_inode(node);
         status->st_mode = S_IFREG | 0644;
         status->st_size = (off_t)node->text_bytes;
         break;

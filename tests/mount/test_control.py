@@ -117,6 +117,16 @@ class Owners(MountCase):
             mount.unmount()
 
 
+class Copying(MountCase):
+    def test_cp_takes_control_files(self):
+        data_set = tars.make_dataset(self.tmp / "shards", 10)
+        mount = self.mount(data_set.shards)
+        for name in ("status", "fingerprint", "epoch", "rank-0.epoch"):
+            result = harness.run(["cp", mount.path(".control", name), self.tmp / name])
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+        json.loads((self.tmp / "status").read_text())
+
+
 class Status(MountCase):
     KEYS = {"version", "fingerprint", "samples", "members", "shards", "epoch", "world", "seed", "order", "remainder",
             "padding", "left_out", "reads", "bytes", "errors", "refused_writes"}

@@ -9,7 +9,7 @@ import subprocess
 import harness
 import tars
 import torch_order
-from harness import MountCase, wait_gone
+from harness import MountCase, wait_gone, wait_until
 
 N = 30
 
@@ -142,6 +142,48 @@ class Ends(LifeCase):
                 process.kill()
                 process.wait()
             self.assertEqual(harness.mounts(os.path.basename(where)), [])
+
+
+class Starting(MountCase):
+    def test_it_starts_with_the_standard_streams_closed(self):
+        data_set = tars.make_dataset(self.tmp / "shards", 10)
+        for closed in ("<&-", ">&-", "<&- >&-", "<&- 2>&-", "<&- >&- 2>&-"):
+            where = self.mountpoint()
+            command = [str(word) for word in self.command(data_set.shards, where)]
+            script = '"$@" ' + closed
+            result = subprocess.run(["sh", "-c", script, "sh", *command], timeout=60)
+            self.assertEqual(result.returncode, 0, closed)
+            self.assertEqual(len(os.listdir(os.path.join(where, "current", "rank-0"))), 10)
+            self.assertEqual(harness.run(["fusermount3", "-u", where]).returncode, 0)
+            wait_until(lambda: not self.daemons(where), "the daemon ends")
+
+    def test_who_kills_the_starting_process_gets_no_mount_later(self):
+        # Many members, so that the walk takes long enough to be met in it.
+        data_set = tars.make_dataset(self.tmp / "shards", 60000, shards=1, size=lambda i: 0)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            where = self.mountpoint()
+            process = subprocess.Popen([str(word) for word in self.command(data_set.shards, where)])
+            wait_until(lambda: len(self.daemons(where)) == 2 or process.poll() is not None, "the daemon is forked")
+            process.send_signal(number)
+            process.wait()
+            wait_until(lambda: not self.daemons(where), "the daemon ends too")
+            self.assertFalse(os.path.ismount(where))
+
+    @staticmethod
+    def daemons(where):
+        """Living processes with this mount point in their command line."""
+        found = []
+        for entry in os.listdir("/proc"):
+            try:
+                with open("/proc/%s/cmdline" % entry, "rb") as file:
+                    words = file.read().split(b"\0")
+                with open("/proc/%s/stat" % entry) as file:
+                    state = file.read().rsplit(")", 1)[1].split()[0]
+            except (OSError, IndexError):
+                continue
+            if entry.isdigit() and os.fsencode(where) in words and state != "Z":
+                found.append(int(entry))
+        return found
 
 
 class SamePlace(LifeCase):

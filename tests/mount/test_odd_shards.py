@@ -157,3 +157,12 @@ class ChangedAfterMounting(MountCase):
 
     def test_a_removed_shard_gives_its_bytes_or_eio(self):
         self.check(os.unlink, lambda i: False)
+
+
+class FewDescriptors(MountCase):
+    def test_a_low_limit_of_open_files_closes_shards_instead_of_failing(self):
+        data_set = tars.make_dataset(self.tmp / "shards", 400, shards=100)
+        mount = self.mount(data_set.shards, wrapper=("sh", "-c", 'ulimit -n 40; exec "$@"', "sh"))
+        for name in mount.list("epoch-1", "rank-0"):
+            mount.read("epoch-1", "rank-0", name)
+        self.assertEqual(mount.status()["errors"], {})

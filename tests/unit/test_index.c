@@ -205,6 +205,34 @@ Test(index, a_damaged_shard_gives_what_stands_before_the_damage)
     }
 }
 
+/* libarchive takes such a size for 0, and the data that follows for headers. */
+Test(index, a_size_that_is_no_number_is_a_corrupt_header)
+{
+    static const char *const sizes[] = {"zzzzzzzzzzz", "           "};
+
+    for (size_t i = 0; i < 2; i++) {
+        char *tar;
+        size_t size;
+        unsigned sum = 0;
+        begin();
+        folder_add_tar(&folder, "good.tar", "ustar", LIST("a.jpg", "1", "b.jpg", "2345"));
+        tar = folder_read(&folder, "good.tar", &size);
+        memcpy(tar + 1024 + 124, sizes[i], 11);
+        memset(tar + 1024 + 148, ' ', 8);
+        for (int k = 0; k < 512; k++)
+            sum += (unsigned char)tar[1024 + k];
+        snprintf(tar + 1024 + 148, 7, "%06o", sum);
+        tar[1024 + 155] = ' ';
+        folder_add_bytes(&folder, "good.tar", tar, size);
+        free(tar);
+        cr_assert_eq(open_index(), 0);
+        cr_assert_eq(set->sample_count, 1);
+        cr_assert_eq(set->problems[INDEX_CORRUPT_HEADER], 1);
+        cr_assert_eq(set->problems[INDEX_EMPTY], 0);
+        end();
+    }
+}
+
 Test(index, what_follows_the_end_is_reported_and_not_read)
 {
     size_t size;

@@ -289,6 +289,30 @@ Test(view, control_files_are_frozen_when_looked_up)
     end();
 }
 
+/* cp looks at a file twice, and takes another number for another file. */
+Test(view, a_control_file_shows_one_inode_number_for_each_name)
+{
+    struct stat one, two, other;
+
+    begin("world=2");
+    cr_assert_eq(view_stat(view, walk_path(".control/status"), &one), 0);
+    cr_assert_eq(view_stat(view, walk_path(".control/status"), &two), 0);
+    cr_assert_eq(view_stat(view, walk_path(".control/rank-1.epoch"), &other), 0);
+    cr_assert_eq(one.st_ino, two.st_ino);
+    cr_assert(one.st_ino != other.st_ino);
+    end();
+}
+
+Test(listing, of_a_huge_world_ends)
+{
+    begin("world=4294967296");
+    struct taken *taken = list_from("current", 2 + (int64_t)LISTING_RANKS_MOST * 4 - 4, 256);
+    cr_assert_eq(taken->count, 4);
+    cr_assert_str_eq(taken->names[3], "rank-65535.tar");
+    cr_assert(walk_path("current/rank-4294967295") != 0);
+    end();
+}
+
 Test(list, reads_the_same_in_pieces_of_any_size)
 {
     static char whole[4096], pieces[4096];
