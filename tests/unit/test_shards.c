@@ -189,7 +189,8 @@ Test(shards, compressed_tars_beside_plain_ones_are_warned_of)
     touch("d/ d/a.tar d/b.tar.zst d/c.tar.xz");
     gives("d", "d/a.tar");
     cr_assert_eq(lines, 1U);
-    cr_assert(strstr(said, "d: left out, as compressed: 2 of 3 tars (b.tar.zst)") != NULL, "%s", said);
+    cr_assert(strstr(said, "d: left out, as compressed: 2 of 3 tars (b.tar.zst)") != NULL, "%s",
+              said);
     finish();
 }
 
