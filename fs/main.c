@@ -119,7 +119,7 @@ static int read_arguments(struct program *program, int count, char **arguments, 
     const char *file = NULL;
     char base[4096];
     size_t list_count = 0;
-    int option;
+    int option, fault;
 
     while ((option = getopt_long(count, arguments, "fc:o:dvhV", options, NULL)) != -1) {
         switch (option) {
@@ -156,8 +156,10 @@ static int read_arguments(struct program *program, int count, char **arguments, 
         return fail_usage("no mount point given") + 1;
     if (!file && optind + 1 == count)
         return fail_usage("no shards, or no mount point, given") + 1;
-    if (read_settings(program, file, lists, list_count, base))
-        return EXIT_USAGE + 1;
+    fault = read_settings(program, file, lists, list_count, base);
+    /* A wrong option is a matter of usage; a shard or a file that is not there is not. */
+    if (fault)
+        return (fault == -EINVAL ? EXIT_USAGE : EXIT_FAULT) + 1;
     program->source = optind + 1 < count ? arguments[optind] : file;
     if (add_shards(program, arguments + optind, (size_t)(count - optind - 1), base) ||
         mountpoint_prepare(arguments[count - 1], &program->mountpoint))

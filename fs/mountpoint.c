@@ -201,6 +201,11 @@ int mountpoint_prepare(const char *path, char **absolute)
 {
     int fault = 0;
 
+    *absolute = NULL;
+    if (!*path) {
+        report_error("the mount point is an empty name");
+        return -EINVAL;
+    }
     *absolute = realpath(path, NULL);
     if (!*absolute && is_dead(errno))
         *absolute = resolve_dead(path);

@@ -75,7 +75,7 @@ static bool take_option(struct request *request, int option, const char *base)
 
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         if (option == settings[i].option)
-            return config_set(&request->config, settings[i].key, optarg, "--", base) == 0;
+            return config_set(&request->config, settings[i].key, optarg, "command line", base) == 0;
     switch (option) {
     case 'n':
         request->counted = true;
