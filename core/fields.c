@@ -62,7 +62,7 @@ static int choose(struct index *index, const char *text, struct choice *choice)
     size_t most = index->field_count + strlen(text) + 1;
     int fault = 0;
 
-    choice->group = malloc(most * sizeof *choice->group);
+    choice->group = calloc(most, sizeof *choice->group);
     choice->place = calloc(most, sizeof *choice->place);
     choice->shown = calloc(most, sizeof *choice->shown);
     if (!choice->group || !choice->place || !choice->shown)
@@ -104,12 +104,6 @@ struct cursor {
     int64_t *best;     /* group -> the member chosen, while one sample is looked at */
 };
 
-static int by_field(const void *a, const void *b)
-{
-    return (int)((const struct index_member *)a)->field -
-           (int)((const struct index_member *)b)->field;
-}
-
 /* Chooses one member for each group. False when one has none. */
 static bool choose_members(const struct index *index, const struct choice *choice, uint64_t from,
                            uint64_t to, struct cursor *cursor)
@@ -150,7 +144,7 @@ static void keep_sample(struct index *index, const struct choice *choice, uint64
         index->bytes += member.size;
         index->members[cursor->member++] = member;
     }
-    qsort(index->members + start, cursor->member - start, sizeof *index->members, by_field);
+    index_sort_members(index->members + start, cursor->member - start);
     index->first[cursor->sample++] = (uint32_t)start;
 }
 
@@ -191,10 +185,7 @@ static void rewrite(struct index *index, const struct choice *choice, struct cur
     index->member_count = cursor->member;
     index->first[cursor->sample] = (uint32_t)cursor->member;
     index->key_bytes = (uint64_t)(cursor->key - index->keys);
-    key = index->keys;
-    for (uint64_t s = 0; s < index->sample_count; s++, key += strlen(key) + 1)
-        if (s % INDEX_KEY_STEP == 0)
-            index->key_marks[s / INDEX_KEY_STEP] = (uint64_t)(key - index->keys);
+    index_mark_keys(index);
 }
 
 /* A group's text within `fields=`. */
@@ -252,8 +243,7 @@ static int sort_fields(struct index *index)
     for (uint64_t m = 0; m < index->member_count; m++)
         index->members[m].field = place[index->members[m].field];
     for (uint64_t s = 0; s < index->sample_count; s++)
-        qsort(index->members + index->first[s], index->first[s + 1] - index->first[s],
-              sizeof *index->members, by_field);
+        index_sort_members(index->members + index->first[s], index->first[s + 1] - index->first[s]);
     memcpy(index->fields, sorted, index->field_count * sizeof *sorted);
     free(sorted);
     free(place);

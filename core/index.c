@@ -121,6 +121,12 @@ static int by_field(const void *a, const void *b)
            (int)((const struct index_member *)b)->field;
 }
 
+void index_sort_members(struct index_member *members, size_t count)
+{
+    if (count > 1)
+        qsort(members, count, sizeof *members, by_field);
+}
+
 /* Appends shard `i`'s samples; its walk is freed as soon as it is copied, so that no more than one
  * copy lives long. */
 static int join_shard(struct index *index, struct harvest *harvest, size_t i)
@@ -144,8 +150,7 @@ static int join_shard(struct index *index, struct harvest *harvest, size_t i)
     for (size_t s = 0; s < harvest->sample_count; s++) {
         size_t from = harvest->first[s];
         size_t to = s + 1 < harvest->sample_count ? harvest->first[s + 1] : harvest->member_count;
-        if (to - from > 1)
-            qsort(members + from, to - from, sizeof *members, by_field);
+        index_sort_members(members + from, to - from);
         index->first[index->sample_count++] = (uint32_t)(index->member_count + from);
     }
     index->member_count += harvest->member_count;
@@ -158,7 +163,7 @@ static int join_shard(struct index *index, struct harvest *harvest, size_t i)
     return 0;
 }
 
-static void mark_keys(struct index *index)
+void index_mark_keys(struct index *index)
 {
     const char *key = index->keys;
 
@@ -220,7 +225,7 @@ static int join_all(struct index *index, struct harvest *harvests)
         return fault;
     index->first[index->sample_count] = (uint32_t)index->member_count;
     index->shards[index->shard_count].first_sample = index->sample_count;
-    mark_keys(index);
+    index_mark_keys(index);
     return 0;
 }
 

@@ -47,6 +47,11 @@ struct index {
 int index_open(struct index **out, const struct shard_list *shards, unsigned threads);
 void index_close(struct index *index); /* NULL is fine */
 
+/* For who makes or rewrites an index (core/fields.c), before anybody else reads it: puts one
+ * sample's members into name order, and finds the keys' marks anew. */
+void index_sort_members(struct index_member *members, size_t count);
+void index_mark_keys(struct index *index);
+
 /* The key of `sample`: owned by the index. */
 const char *index_key(const struct index *index, uint64_t sample);
 

@@ -16,7 +16,7 @@ struct table {
 
 struct order {
     struct order_spec spec;
-    uint64_t samples, epoch;
+    uint64_t samples;
     struct table forward; /* position -> sample; unused by orders that compute */
     pthread_mutex_t lock; /* guards the making of `inverse` */
     struct table
@@ -183,7 +183,6 @@ int order_open(struct order **out, const struct order_spec *spec, uint64_t n, ui
         return -ENOMEM;
     order->spec = *spec;
     order->samples = n;
-    order->epoch = epoch;
     pthread_mutex_init(&order->lock, NULL);
     if (spec->kind == ORDER_TORCH) {
         fault = table_allocate(&order->forward, n);
