@@ -174,26 +174,53 @@ static int set_drop_last(struct config *config, const struct setting *setting)
     return error;
 }
 
+/* One of some words; false: none of them. */
+struct choice {
+    const char *word;
+    int means;
+};
+
+static bool choose(const struct setting *setting, const struct choice *choices, size_t count,
+                   int *chosen)
+{
+    for (size_t i = 0; setting->value != NULL && i < count; i++) {
+        if (strcmp(setting->value, choices[i].word) == 0) {
+            *chosen = choices[i].means;
+            return true;
+        }
+    }
+    return false;
+}
+
 static int set_label(struct config *config, const struct setting *setting)
 {
-    static const struct {
-        const char *word;
-        enum config_label label;
-    } labels[] = {{"auto", CONFIG_LABEL_AUTO},
-                  {"cls", CONFIG_LABEL_CLS},
-                  {"dir", CONFIG_LABEL_DIR},
-                  {"none", CONFIG_LABEL_NONE}};
+    static const struct choice labels[] = {{"auto", CONFIG_LABEL_AUTO},
+                                           {"cls", CONFIG_LABEL_CLS},
+                                           {"dir", CONFIG_LABEL_DIR},
+                                           {"none", CONFIG_LABEL_NONE}};
     const char *value = setting->value;
+    int chosen;
 
-    for (size_t i = 0; value != NULL && i < sizeof labels / sizeof labels[0]; i++) {
-        if (strcmp(value, labels[i].word) == 0) {
-            config->label = labels[i].label;
-            return 0;
-        }
+    if (choose(setting, labels, sizeof labels / sizeof labels[0], &chosen)) {
+        config->label = (enum config_label)chosen;
+        return 0;
     }
     if (value != NULL && (strcmp(value, "shard") == 0 || strncmp(value, "json:", 5) == 0))
         return refuse(setting, "not in this version, which has cls, dir, none and auto");
     return refuse(setting, "takes cls, dir, none or auto");
+}
+
+static int set_direct(struct config *config, const struct setting *setting)
+{
+    static const struct choice ways[] = {{"auto", READER_DIRECT_AUTO},
+                                         {"always", READER_DIRECT_ALWAYS},
+                                         {"never", READER_DIRECT_NEVER}};
+    int chosen;
+
+    if (!choose(setting, ways, sizeof ways / sizeof ways[0], &chosen))
+        return refuse(setting, "takes auto, always or never");
+    config->direct = (enum reader_direct)chosen;
+    return 0;
 }
 
 /* What is wrong with the field name at name[0..length), NULL: nothing. `before` are those already
@@ -317,6 +344,7 @@ static const struct key keys[] = {
     {"readahead", "readahead", set_size, offsetof(struct config, readahead), 0, SIZE_MOST},
     {"readahead_total", "readahead_total", set_size, offsetof(struct config, readahead_total), 0,
      SIZE_MOST},
+    {"direct", "direct", set_direct, 0, 0, 0},
     {"strict", "strict", set_switch, offsetof(struct config, strict), 0, 0},
     {"uid", "uid", set_uid, 0, 0, 0},
     {"gid", "gid", set_gid, 0, 0, 0},

@@ -144,7 +144,7 @@ int dataset_open(struct dataset *dataset, const struct config *config)
         dataset->makes_cls = shall_make_cls(dataset);
         if (dataset->makes_cls && dataset->index->longest_field < 3)
             dataset->index->longest_field = 3;
-        fields_warn_uneven(dataset->index, dataset->makes_cls);
+        dataset->uneven = fields_warn_uneven(dataset->index, dataset->makes_cls);
         fault = make_fingerprint(dataset);
     }
     if (fault == -ENOMEM)

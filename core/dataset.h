@@ -22,6 +22,8 @@ struct dataset {
     /* Whether POSITION.cls is made from the label: the member's own bytes are shown only where they
      * are the label. */
     bool makes_cls;
+    bool
+        uneven; /* samples differ in their fields: a path of one epoch may be missing in the next */
     char fingerprint[DATASET_FINGERPRINT_BYTES];
 };
 

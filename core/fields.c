@@ -322,7 +322,7 @@ static void add_name(char *text, size_t room, const char *between, const char *n
         snprintf(text + used, room - used, "%s%s", used ? between : "", name);
 }
 
-void fields_warn_uneven(const struct index *index, bool makes_cls)
+bool fields_warn_uneven(const struct index *index, bool makes_cls)
 {
     uint64_t *samples = calloc(index->field_count + 1, sizeof *samples);
     char images[512] = "", others[512] = "";
@@ -330,7 +330,7 @@ void fields_warn_uneven(const struct index *index, bool makes_cls)
     uint64_t with_images = 0;
 
     if (!samples)
-        return;
+        return false;
     for (uint64_t m = 0; m < index->member_count; m++)
         samples[index->members[m].field]++;
     for (size_t f = 0; f < index->field_count; f++) {
@@ -363,4 +363,5 @@ void fields_warn_uneven(const struct index *index, bool makes_cls)
                        index->fields[rarest], images[0] ? "; fields=" : "", images,
                        images[0] ? " mends that" : "");
     free(samples);
+    return rarest < index->field_count;
 }

@@ -22,7 +22,7 @@ uint64_t fields_primary(const struct index *index, const char *text, uint64_t sa
 
 /* Warns when samples differ in their fields, so that a path listed in one epoch may be missing in
  * the next; names how many and the `fields=` that mends it. With `makes_cls` every sample has a
- * made cls besides. */
-void fields_warn_uneven(const struct index *index, bool makes_cls);
+ * made cls besides. Returns whether they differ. */
+bool fields_warn_uneven(const struct index *index, bool makes_cls);
 
 #endif

@@ -1,23 +1,34 @@
 /* Members' bytes, from their shards, with a bounded set of open files.
  *
- * Bytes are read with pread at the offsets the index knows, so a shard that is no longer the one
- * that was indexed (size, modification time) is never read from: its members answer -EIO, the fault
- * is reported once a shard and counted. When the shard is as it was again, so are its members. Any
- * thread. */
+ * Bytes are read at the offsets the index knows, so a shard that is no longer the one that was
+ * indexed (size, modification time, the member's own header) is never read from: its members answer
+ * -EIO, the fault is reported once a shard and counted. When the shard is as it was again, so are
+ * its members. Any thread.
+ *
+ * Where a range of a shard is in the page cache (cachestat(2) says so) it is copied from there;
+ * where it is not, a read ahead goes around the page cache (O_DIRECT: half the processor's time,
+ * and no second copy of bytes that are on their way into the cache as files), and a read that
+ * somebody waits for drops the pages again that it brought in. */
 #ifndef SHUFFLEFS_READER_H
 #define SHUFFLEFS_READER_H
 
 #include "index.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/* When reads ahead go around the page cache. AUTO: by cachestat(2), and never where that is not
+ * allowed (not owner of the shards) or unknown (Linux before 6.5). */
+enum reader_direct { READER_DIRECT_AUTO, READER_DIRECT_ALWAYS, READER_DIRECT_NEVER };
 
 struct reader;
 
 /* `index` outlives the reader. Raises the soft limit of open files to the hard one, and keeps at
  * most that many, less some for everybody else, or `most_open` when that is not 0. 0 or -ENOMEM. */
-int reader_open(struct reader **out, const struct index *index, size_t most_open);
+int reader_open(struct reader **out, const struct index *index, size_t most_open,
+                enum reader_direct direct);
 void reader_close(struct reader *reader); /* NULL is fine; no read may be under way */
 
 /* Up to `size` bytes of `member` from its byte `from`. Returns how many: less than `size` only
@@ -26,12 +37,39 @@ void reader_close(struct reader *reader); /* NULL is fine; no read may be under 
 ssize_t reader_read(struct reader *reader, uint64_t member, void *buffer, size_t size,
                     uint64_t from);
 
-/* The same for a read that nobody waits for: a fault is neither reported nor counted, as it is
- * nobody's before a reader meets it. */
-ssize_t reader_read_ahead(struct reader *reader, uint64_t member, void *buffer, size_t size,
-                          uint64_t from);
+/* Buffers of reads ahead start at a multiple of READER_ALIGN bytes, and have READER_SLACK more than
+ * what is to be read. */
+#define READER_ALIGN 4096
+#define READER_SLACK ((size_t)3 * READER_ALIGN)
 
-/* Reads of members of shard number `shard` that ended in -EIO. */
+/* Reads that nobody waits for: a fault is neither reported nor counted against the shard, as it is
+ * nobody's before a reader meets it.
+ *
+ * reader_read_ahead: as reader_read(), at most `room` - READER_SLACK bytes in any case; *data is
+ * where in `buffer` they are.
+ *
+ * reader_read_members: all bytes of some members of one sample in one read; data[i] is where those
+ * of members[i] are. 0, -EIO, or -E2BIG: from the first to the last is more than there is room for.
+ */
+ssize_t reader_read_ahead(struct reader *reader, uint64_t member, char *buffer, size_t room,
+                          uint64_t from, size_t size, char **data);
+int reader_read_members(struct reader *reader, const uint64_t *members, size_t count, char *buffer,
+                        size_t room, char **data);
+
+/* Reads of members of shard number `shard` that ended in -EIO, but for those ahead. */
 uint64_t reader_errors(const struct reader *reader, size_t shard);
+
+/* All reads of shards so far. */
+struct reader_figures {
+    uint64_t reads, bytes; /* that ended well; bytes asked for, not the padding */
+    uint64_t direct_reads; /* of these, around the page cache */
+    uint64_t failed;       /* reads ahead that ended in -EIO */
+    uint64_t ns;           /* spent in all of them, added up over threads */
+};
+struct reader_figures reader_figures(const struct reader *reader);
+
+/* Whether the last reads ahead came from storage rather than from the page cache: then many at once
+ * are better than few. */
+bool reader_is_cold(const struct reader *reader);
 
 #endif

@@ -4,11 +4,14 @@
 
 #include "serve.h"
 
+#include <time.h>
+
 struct control {
     const struct dataset *dataset;
     struct epochs *epochs;
     struct reader *reader;
-    struct serve *serve; /* whose counters are shown */
+    struct serve *serve;     /* whose counters are shown */
+    struct timespec started; /* CLOCK_MONOTONIC */
 };
 
 /* A view_text_maker; `context` is a struct control. */

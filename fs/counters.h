@@ -3,6 +3,8 @@
 #ifndef SHUFFLEFS_COUNTERS_H
 #define SHUFFLEFS_COUNTERS_H
 
+#include "latency.h"
+
 #include <stdatomic.h>
 
 struct counters {
@@ -12,6 +14,7 @@ struct counters {
     atomic_ullong
         undone_stores; /* of these, stores through a shared mapping, whose pages were dropped */
     atomic_ullong switches; /* of `current` */
+    struct latency latency; /* of READs, until their answer */
 };
 
 #endif

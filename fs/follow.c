@@ -1,15 +1,14 @@
 /* Follows readers. Owns the tracks; never reads a byte of a shard. */
 #include "follow.h"
 
+#include "passes.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TRACKS 64
-/* How far from a reader's head, and past what was claimed for it, a read is still its own: workers
- * of a DataLoader read whole batches side by side. Positions. */
-#define NEAR 1024
 /* The first window, and what it grows by each time the reader is met where it was expected. */
 #define WINDOW_FIRST  8
 #define WINDOW_GROWTH 4
@@ -17,15 +16,9 @@
 /* Reads that fit no track before windows start anew. */
 #define STRANGERS_MOST 16
 #define DOUBTS         4
-/* A rate is taken over at least the first time; a reader not met for the second one pauses.
- * Nanoseconds. */
-#define RATE_NS  500000000u
-#define PAUSE_NS 5000000000u
 /* Names looked up at once, and how far ahead of the pushes. */
 #define NAMES_AT_ONCE 2048
 #define NAMES_AHEAD   4096
-/* How far past what was claimed a reader may be met and still be in order. Positions. */
-#define SLACK 64
 /* Steps in order before files are pushed, and before names are looked up for a reader whose pages
  * are all there. */
 #define STEPS_TO_PUSH 2
@@ -33,44 +26,30 @@
 /* Positions that a reader which is faster than the pushes is let pass, at the most, before they go
  * on ahead of it. */
 #define GAP_MOST 64
-
-struct track {
-    uint64_t folder; /* inode; 0: free */
-    uint64_t serial; /* new for each use of this place */
-    char path[320];
-    uint64_t epoch;
-    struct plan plan;
-    uint64_t head;   /* where the reader was last seen */
-    uint64_t next;   /* the first position not claimed for a push */
-    uint64_t named;  /* names are known to the kernel up to here */
-    uint64_t naming; /* names up to here are being looked up */
-    uint64_t window; /* positions ahead of head that may be claimed */
-    uint64_t gap;
-    unsigned doubts;   /* reads in a row of what should have been in the page cache */
-    uint64_t distrust; /* up to here, pages that should be in the cache may not be */
-    uint64_t fields;
-    uint64_t bytes; /* pushed, about, between head and next */
-    uint64_t used;  /* when it was last met, in events */
-    unsigned steps; /* times that the reader was met where it was expected, less those where not */
-    uint64_t met;   /* when it was last met, in nanoseconds */
-    uint64_t rated; /* when `rate` was last worked out, and where the reader was then */
-    uint64_t rated_position;
-    double rate;
-    bool reading; /* a READ was met: pushes may go */
-};
+/* What the bound of bytes ahead never shrinks below. */
+#define LIMIT_LEAST ((uint64_t)1 << 20)
+/* Probes of one track, and how far ahead of the reader they are: it takes about 0.1 ms to drop a
+ * page. Positions. */
+#define PROBES_MOST  3
+#define PROBES_AHEAD 60
 
 struct follow {
     const struct index *index;
     struct epochs *epochs;
     uint64_t reader_bytes, total_bytes, total;
     uint64_t events, serials, now;
+    bool may_repeat;
     unsigned strangers; /* reads in a row that fitted no track */
     unsigned turn;      /* the track that is served next */
+    uint64_t hits, lost, repeated;
+    uint64_t fields;       /* that the reader met last reads: others will read the same */
+    struct track *to_tell; /* a repetition to be told of */
+    struct passes passes;
     struct track tracks[TRACKS];
 };
 
 int follow_open(struct follow **out, const struct index *index, struct epochs *epochs,
-                uint64_t reader_bytes, uint64_t total_bytes)
+                uint64_t reader_bytes, uint64_t total_bytes, bool may_repeat)
 {
     struct follow *follow = calloc(1, sizeof *follow);
 
@@ -80,6 +59,7 @@ int follow_open(struct follow **out, const struct index *index, struct epochs *e
     follow->epochs = epochs;
     follow->reader_bytes = reader_bytes;
     follow->total_bytes = total_bytes;
+    follow->may_repeat = may_repeat;
     *out = follow;
     return 0;
 }
@@ -94,22 +74,16 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static void take_bytes(struct follow *follow, struct track *track, uint64_t bytes)
-{
-    bytes = least(bytes, track->bytes);
-    track->bytes -= bytes;
-    follow->total -= least(bytes, follow->total);
-}
-
 static void release(struct follow *follow, struct track *track)
 {
-    take_bytes(follow, track, track->bytes);
-    *track = (struct track){0};
+    if (follow->to_tell == track)
+        follow->to_tell = NULL;
+    track_release(track, &follow->total);
 }
 
 static bool is_near(const struct track *track, uint64_t position)
 {
-    return position + NEAR >= track->head && position < track->next + NEAR;
+    return position + TRACK_NEAR >= track->head && position < track->next + TRACK_NEAR;
 }
 
 /* The track of this folder that the position is near to; NULL: none. */
@@ -121,7 +95,35 @@ static struct track *find(struct follow *follow, uint64_t folder, uint64_t posit
     return NULL;
 }
 
-static struct track *start(struct follow *follow, const struct view_node *folder, uint64_t position)
+static struct track *find_serial(struct follow *follow, uint64_t serial)
+{
+    for (unsigned i = 0; i < TRACKS; i++)
+        if (follow->tracks[i].folder && follow->tracks[i].serial == serial)
+            return &follow->tracks[i];
+    return NULL;
+}
+
+static bool is_unmet(const struct track *track)
+{
+    return track->warming && !track->steps;
+}
+
+/* What warms this part of this epoch and was not met by a reader; NULL: nothing does. */
+static struct track *find_warming(struct follow *follow, uint64_t epoch, const struct plan *plan)
+{
+    for (unsigned i = 0; i < TRACKS; i++) {
+        struct track *track = &follow->tracks[i];
+        if (track->folder && is_unmet(track) && track->epoch == epoch &&
+            track->plan.rank == plan->rank && track->plan.world == plan->world &&
+            track->plan.length == plan->length)
+            return track;
+    }
+    return NULL;
+}
+
+/* A free place, or that of the track which was not met for longest. */
+static struct track *begin(struct follow *follow, const char *path, uint64_t epoch,
+                           const struct plan *plan)
 {
     struct track *track = &follow->tracks[0];
 
@@ -130,102 +132,77 @@ static struct track *start(struct follow *follow, const struct view_node *folder
             track = &follow->tracks[i];
     release(follow, track);
     *track = (struct track){
-        .folder = folder->inode,
+        .folder = TRACK_FOLDER_UNKNOWN,
         .serial = ++follow->serials,
-        .epoch = folder->epoch,
-        .plan = folder->plan,
-        .head = position,
-        .next = position,
-        .named = position,
-        .naming = position,
+        .epoch = epoch,
+        .plan = *plan,
         .window = WINDOW_FIRST,
+        .limit = follow->reader_bytes,
         .used = ++follow->events,
-        .met = follow->now,
-        .rated = follow->now,
-        .rated_position = position,
+        .probe = UINT64_MAX,
     };
-    if (folder->parent == VIEW_CURRENT_INODE)
-        snprintf(track->path, sizeof track->path, "current/%s", folder->name);
-    else
-        snprintf(track->path, sizeof track->path, "epoch-%llu/%s",
-                 (unsigned long long)folder->epoch, folder->name);
+    pace_begin(&track->pace, follow->now);
+    snprintf(track->path, sizeof track->path, "%s", path);
     return track;
 }
 
-/* The bit of a field in a mask. */
-static uint64_t field_bit(uint16_t field)
+static void folder_path(const struct view_node *folder, char path[TRACK_PATH])
 {
-    return (uint64_t)1 << least(field, 62);
+    if (folder->parent == VIEW_CURRENT_INODE)
+        snprintf(path, TRACK_PATH, "current/%s", folder->name);
+    else
+        snprintf(path, TRACK_PATH, "epoch-%llu/%s", (unsigned long long)folder->epoch,
+                 folder->name);
 }
 
-static uint64_t bytes_at(const struct follow *follow, const struct track *track,
-                         const struct order *order, uint64_t position)
+/* A reader was met in a folder, away from all known ones. What was warmed for it is its own. */
+static struct track *start(struct follow *follow, const struct view_node *folder, uint64_t position)
 {
-    const struct index *index = follow->index;
-    uint64_t sample = order_sample(order, plan_global(&track->plan, position)), bytes = 0;
+    struct track *track = find_warming(follow, folder->epoch, &folder->plan);
+    char path[TRACK_PATH];
 
-    for (uint64_t m = index->first[sample]; m < index->first[sample + 1]; m++)
-        if (track->fields & field_bit((uint16_t)index->members[m].field))
-            bytes += index->members[m].size;
-    return bytes;
-}
-
-static void add_bytes(struct follow *follow, struct track *track, uint64_t bytes)
-{
-    track->bytes += bytes;
-    follow->total += bytes;
-}
-
-/* All that changes head or next goes through these: the bytes ahead are those of all files between
- * the two, whether they were pushed, are being pushed, or were left to the reader. */
-static void move_next(struct follow *follow, struct track *track, const struct order *order,
-                      uint64_t position)
-{
-    position = least(position, track->plan.length);
-    for (; track->next < position; track->next++)
-        add_bytes(follow, track, bytes_at(follow, track, order, track->next));
-    for (; track->next > position; track->next--)
-        take_bytes(follow, track, bytes_at(follow, track, order, track->next - 1));
-}
-
-static void move_head(struct follow *follow, struct track *track, const struct order *order,
-                      uint64_t position)
-{
-    for (uint64_t p = track->head; p < least(position, track->next); p++)
-        take_bytes(follow, track, bytes_at(follow, track, order, p));
-    track->head = position;
-    if (track->next < position)
-        track->next = position;
-}
-
-/* The reader reads one more field: what is ahead counts anew. */
-static void add_field(struct follow *follow, struct track *track, const struct order *order,
-                      uint64_t bit)
-{
-    if (track->fields & bit)
-        return;
-    take_bytes(follow, track, track->bytes);
-    track->fields |= bit;
-    for (uint64_t p = track->head; p < track->next; p++)
-        add_bytes(follow, track, bytes_at(follow, track, order, p));
-}
-
-/* Positions a second, since the rate was last worked out; a pause before counts as none. */
-static void rate(struct follow *follow, struct track *track, uint64_t position)
-{
-    uint64_t since = follow->now - track->rated;
-
-    if (follow->now - track->met > PAUSE_NS) {
-        track->rated = follow->now;
-        track->rated_position = position;
-    } else if (since >= RATE_NS) {
-        track->rate = position > track->rated_position
-                          ? (double)(position - track->rated_position) * 1e9 / (double)since
-                          : 0;
-        track->rated = follow->now;
-        track->rated_position = position;
+    folder_path(folder, path);
+    if (track && is_near(track, position)) {
+        memcpy(track->path, path, sizeof path);
+        track->serial = ++follow->serials;
+        track->used = ++follow->events;
+        track->named = track->naming = 0;
+        pace_begin(&track->pace, follow->now);
+    } else {
+        track = begin(follow, path, folder->epoch, &folder->plan);
+        track->head = track->next = track->named = track->naming = track->begun = position;
+        track->fields = follow->fields;
     }
-    track->met = follow->now;
+    track->folder = folder->inode;
+    track->again = position < FOLLOW_MARK_EVERY &&
+                   passes_are_finished(&follow->passes, path, track->epoch);
+    return track;
+}
+
+/* Passes: see fs/passes.h. */
+
+static void count_repetition(struct follow *follow, struct track *track)
+{
+    if (!track->again || track->counted || follow->may_repeat)
+        return;
+    track->counted = true;
+    follow->repeated++;
+    if (passes_repeat(&follow->passes, track->path, track->epoch))
+        follow->to_tell = track;
+}
+
+static void note_pass(struct follow *follow, struct track *track, uint64_t position)
+{
+    if (track->again && !track->counted && !track->reading && track->probe == UINT64_MAX &&
+        track->probes < PROBES_MOST && !follow->may_repeat) {
+        track->probe = least(position + PROBES_AHEAD, track->plan.length - 1);
+        track->probes++;
+    }
+    if (track->reading)
+        count_repetition(follow, track);
+    if (position + 1 == track->plan.length && track->begun < FOLLOW_MARK_EVERY &&
+        (track->reading || !track->again))
+        passes_finish(&follow->passes, track->path, track->epoch);
 }
 
 /* The reader was met at `position`. Where it was expected, trust in it grows; further on, it
@@ -234,31 +211,36 @@ static void meet(struct follow *follow, struct track *track, const struct order 
                  uint64_t position, bool read)
 {
     /* Of a reader that only the marks show, the next mark is expected. */
-    uint64_t slack = read ? SLACK : FOLLOW_MARK_EVERY;
+    uint64_t slack = read ? TRACK_SLACK : FOLLOW_MARK_EVERY;
     bool expected = position <= track->next + track->gap + slack;
+    uint64_t files = track->pace.sums.files;
 
     track->used = ++follow->events;
-    rate(follow, track, position);
     if (position >= track->head) {
         if (expected) {
             track->steps++;
             track->window = least(track->window * WINDOW_GROWTH, WINDOW_MOST);
+            track->limit = least(track->limit + track->limit / 64, follow->reader_bytes);
         } else {
             track->steps -= track->steps > 0;
             track->window = WINDOW_FIRST;
         }
-        move_head(follow, track, order, position);
+        track_move_head(track, follow->index, order, position, &follow->total);
+        follow->hits += track->pace.sums.files - files;
     }
+    pace_meet(&track->pace, follow->now);
+    if (read)
+        track->reading = true;
+    note_pass(follow, track, position);
     if (!read)
         return;
-    track->reading = true;
     follow->strangers = 0;
     /* It came to a position before its push did. Those close ahead it will reach first as well:
      * leave them to it. */
     if (position < track->next)
         track->gap = least(track->gap * 2 + 1, GAP_MOST);
     if (track->next < position + 1 + track->gap)
-        move_next(follow, track, order, position + 1 + track->gap);
+        track_move_next(track, follow->index, order, position + 1 + track->gap, &follow->total);
 }
 
 void follow_listed(struct follow *follow, const struct view_node *folder, uint64_t end)
@@ -280,7 +262,7 @@ void follow_looked(struct follow *follow, const struct view_node *folder, uint64
     struct order *order;
 
     if (!track) {
-        start(follow, folder, position);
+        note_pass(follow, start(follow, folder, position), position);
         return;
     }
     order = epochs_get(follow->epochs, track->epoch);
@@ -295,126 +277,82 @@ void follow_looked(struct follow *follow, const struct view_node *folder, uint64
     }
 }
 
-/* The position in [from, end) that shows this sample. */
-static bool locate(const struct track *track, const struct order *order, uint64_t sample,
-                   uint64_t from, uint64_t end, uint64_t *position)
-{
-    end = least(end, track->plan.length);
-    for (uint64_t p = from; p < end; p++) {
-        if (order_sample(order, plan_global(&track->plan, p)) == sample) {
-            *position = p;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Where the reader is expected: at its head, or where it meets what was claimed for it. */
-static bool locate_expected(const struct track *track, const struct order *order, uint64_t sample,
-                            uint64_t *position)
-{
-    uint64_t border = track->next > track->head + SLACK ? track->next - SLACK : track->head;
-
-    return locate(track, order, sample, border, track->next + track->gap + SLACK, position) ||
-           locate(track, order, sample, track->head, least(track->head + SLACK, border), position);
-}
-
-/* Anywhere near. */
-static bool locate_near(const struct track *track, const struct order *order, uint64_t sample,
-                        uint64_t *position)
-{
-    return locate(track, order, sample, track->head > NEAR ? track->head - NEAR : 0,
-                  track->next + NEAR, position);
-}
-
 static void calm_down(struct follow *follow)
 {
     if (++follow->strangers < STRANGERS_MOST)
         return;
     follow->strangers = 0;
     for (unsigned i = 0; i < TRACKS; i++) {
+        if (is_unmet(&follow->tracks[i]))
+            continue;
         follow->tracks[i].window = WINDOW_FIRST;
         follow->tracks[i].steps = 0;
     }
 }
 
-static uint64_t distance(uint64_t a, uint64_t b)
+/* One such read may have been on its way when the file was pushed. Several in a row: the kernel
+ * dropped pages that were counted on, and what is ahead may be gone too. */
+static void doubt(struct follow *follow, struct track *track, const struct order *order,
+                  uint64_t position, uint64_t sample, bool again)
 {
-    return a > b ? a - b : b - a;
+    if (again && track->probes && sample == track->probed)
+        return; /* its pages were dropped on purpose */
+    follow->lost += again;
+    track->doubts = again ? track->doubts + 1 : 0;
+    if (track->doubts < DOUBTS)
+        return;
+    track->doubts = 0;
+    track->distrust = position + TRACK_NEAR;
+    track->limit = track->limit / 2 > LIMIT_LEAST ? track->limit / 2 : LIMIT_LEAST;
+    if (track->next > position + 1 + track->gap)
+        track_move_next(track, follow->index, order, position + 1 + track->gap, &follow->total);
 }
 
-typedef bool locator(const struct track *track, const struct order *order, uint64_t sample,
-                     uint64_t *position);
-
-/* The track in which `where` finds the sample closest to the reader or to what was claimed; of
- * those met `steps` times or more. By chance, a sample may be near in another epoch too. */
-static struct track *find_closest(struct follow *follow, uint64_t sample, locator *where,
-                                  unsigned steps, uint64_t *position)
-{
-    struct track *best = NULL;
-    uint64_t best_away = UINT64_MAX;
-
-    for (unsigned i = 0; i < TRACKS; i++) {
-        struct track *track = &follow->tracks[i];
-        struct order *order;
-        uint64_t at, away;
-        if (!track->folder || track->steps < steps ||
-            !(order = epochs_get(follow->epochs, track->epoch)))
-            continue;
-        if (where(track, order, sample, &at)) {
-            away = least(distance(at, track->head), distance(at, track->next));
-            if (!best || away < best_away || (away == best_away && track->used > best->used)) {
-                best = track;
-                best_away = away;
-                *position = at;
-            }
-        }
-        epochs_put(follow->epochs, order);
-    }
-    return best;
-}
-
-/* The track that a read of this sample most likely belongs to. Most reads are where they are
- * expected; the long search is for readers that were met before alone, as it takes 10 us each. */
-static struct track *recognise(struct follow *follow, uint64_t sample, uint64_t *position)
-{
-    return find_closest(follow, sample, locate_expected, 0, position)
-               ?: find_closest(follow, sample, locate_near, 1, position);
-}
-
-static void read_sample(struct follow *follow, uint64_t sample, uint64_t bit, bool again)
+static void read_sample(struct follow *follow, uint64_t sample, uint64_t bit, bool again,
+                        uint64_t took, uint64_t member)
 {
     uint64_t position = 0;
-    struct track *track = recognise(follow, sample, &position);
+    struct track *track = track_recognise(follow->tracks, TRACKS, follow->epochs, sample,
+                                          &position);
     struct order *order = track ? epochs_get(follow->epochs, track->epoch) : NULL;
 
     if (!order) {
+        follow->lost += again;
         calm_down(follow);
         return;
     }
-    add_field(follow, track, order, bit);
+    track->member = member;
+    track->pace.sums.missed++;
+    track->pace.sums.waited_ns += took;
+    follow->hits -= follow->hits > 0;
+    track_add_field(track, follow->index, order, bit, &follow->total);
+    follow->fields = track->fields;
     meet(follow, track, order, position, true);
-    /* One such read may have been on its way when the file was pushed. Several in a row: the kernel
-     * dropped pages that were counted on, and what is ahead may be gone too. */
-    track->doubts = again ? track->doubts + 1 : 0;
-    if (track->doubts >= DOUBTS) {
-        track->doubts = 0;
-        track->distrust = position + NEAR;
-        if (track->next > position + 1 + track->gap)
-            move_next(follow, track, order, position + 1 + track->gap);
-    }
+    doubt(follow, track, order, position, sample, again);
     epochs_put(follow->epochs, order);
 }
 
-void follow_read(struct follow *follow, uint64_t member, bool again)
+void follow_read(struct follow *follow, uint64_t member, bool again, uint64_t took)
 {
     read_sample(follow, index_sample_of(follow->index, member),
-                field_bit((uint16_t)follow->index->members[member].field), again);
+                track_field_bit((uint16_t)follow->index->members[member].field), again, took,
+                member);
 }
 
-void follow_read_label(struct follow *follow, uint64_t sample)
+void follow_read_on(struct follow *follow, uint64_t member, uint64_t took)
 {
-    read_sample(follow, sample, (uint64_t)1 << 63, false);
+    for (unsigned i = 0; i < TRACKS; i++) {
+        struct track *track = &follow->tracks[i];
+        if (track->folder && track->reading && track->member == member) {
+            track->pace.sums.waited_ns += took;
+            return;
+        }
+    }
+}
+
+void follow_read_label(struct follow *follow, uint64_t sample, uint64_t took)
+{
+    read_sample(follow, sample, (uint64_t)1 << 63, false, took, UINT64_MAX);
 }
 
 void follow_left(struct follow *follow, uint64_t folder)
@@ -424,40 +362,107 @@ void follow_left(struct follow *follow, uint64_t folder)
             release(follow, &follow->tracks[i]);
 }
 
+/* Warms an epoch's start; what does so already, for another folder, is asked to do it here. */
+static struct track *warm(struct follow *follow, const char *path, uint64_t epoch,
+                          const struct plan *plan, uint64_t fields)
+{
+    struct track *track = find_warming(follow, epoch, plan);
+
+    if (track) {
+        track->folder = TRACK_FOLDER_UNKNOWN;
+        track->serial = ++follow->serials;
+        track->named = track->naming = 0;
+        snprintf(track->path, sizeof track->path, "%s", path);
+        return track;
+    }
+    track = begin(follow, path, epoch, plan);
+    track->warming = true;
+    track->window = WINDOW_MOST;
+    track->fields = fields;
+    return track;
+}
+
+void follow_warm(struct follow *follow, const char *path, uint64_t epoch, const struct plan *plan)
+{
+    if (plan->length)
+        warm(follow, path, epoch, plan, ~(uint64_t)0);
+}
+
+bool follow_moved(struct follow *follow, uint64_t folder, uint64_t epoch)
+{
+    struct track old = {0};
+
+    for (unsigned i = 0; i < TRACKS; i++) {
+        struct track *track = &follow->tracks[i];
+        if (track->folder != folder)
+            continue;
+        if ((track->reading || track->steps) && track->used > old.used)
+            old = *track;
+        release(follow, track);
+    }
+    if (!old.folder || !old.plan.length)
+        return false;
+    warm(follow, old.path, epoch, &old.plan, old.fields);
+    return true;
+}
+
+/* All of this epoch is claimed: the next one's turn, in its own folder, as `current` still shows
+ * this one. */
+static void warm_next_epoch(struct follow *follow, struct track *track)
+{
+    char path[TRACK_PATH];
+    const char *name = strrchr(track->path, '/');
+    struct track *heir;
+
+    track->has_heir = true;
+    if (!name || track->epoch >= ORDER_EPOCH_MAX ||
+        find_warming(follow, track->epoch + 1, &track->plan))
+        return;
+    snprintf(path, sizeof path, "epoch-%llu%s", (unsigned long long)track->epoch + 1, name);
+    heir = warm(follow, path, track->epoch + 1, &track->plan, track->fields);
+    heir->elder = track->serial;
+}
+
 static bool may_push(const struct track *track)
 {
-    return track->folder && track->reading && track->steps >= STEPS_TO_PUSH &&
-           track->next < track->plan.length && track->next < track->named &&
-           track->next <= track->head + track->window;
+    return track->folder && track->next < track->plan.length && track->next < track->named &&
+           track->next <= track->head + track->window &&
+           (track->warming || (track->reading && track->steps >= STEPS_TO_PUSH));
 }
 
-/* Whether the bytes of the next position still fit; one always does, however large. */
-static bool has_room(const struct follow *follow, const struct track *track, uint64_t bytes)
+/* Whether the bytes of the next position still fit; one always does, however large. An epoch that
+ * is warmed shares its bound with the one before it. */
+static bool has_room(struct follow *follow, const struct track *track, uint64_t bytes,
+                     uint64_t elsewhere)
 {
-    return track->bytes == 0 || (track->bytes + bytes <= follow->reader_bytes &&
-                                 follow->total + bytes <= follow->total_bytes);
+    const struct track *elder = track->elder ? find_serial(follow, track->elder) : NULL;
+    uint64_t shared = elder ? elder->bytes : 0;
+
+    return track->bytes == 0 || (track->bytes + shared + bytes <= track->limit &&
+                                 follow->total + elsewhere + bytes <= follow->total_bytes);
 }
 
-static bool claim(struct follow *follow, struct track *track)
+static bool claim(struct follow *follow, struct track *track, uint64_t elsewhere)
 {
     struct order *order = epochs_get(follow->epochs, track->epoch);
     bool room;
 
     if (!order)
         return false;
-    room = has_room(follow, track, bytes_at(follow, track, order, track->next));
+    room = has_room(follow, track, track_bytes_at(track, follow->index, order, track->next),
+                    elsewhere);
     if (room)
-        move_next(follow, track, order, track->next + 1);
+        track_move_next(track, follow->index, order, track->next + 1, &follow->total);
     epochs_put(follow->epochs, order);
     return room;
 }
 
-bool follow_next_push(struct follow *follow, struct follow_push *push)
+bool follow_next_push(struct follow *follow, uint64_t elsewhere, struct follow_push *push)
 {
     for (unsigned i = 0; i < TRACKS; i++) {
         unsigned at = (follow->turn + i) % TRACKS;
         struct track *track = &follow->tracks[at];
-        if (!may_push(track) || !claim(follow, track))
+        if (!may_push(track) || !claim(follow, track, elsewhere))
             continue;
         *push = (struct follow_push){
             .epoch = track->epoch,
@@ -467,6 +472,8 @@ bool follow_next_push(struct follow *follow, struct follow_push *push)
             .fields = track->fields,
         };
         follow->turn = at + 1;
+        if (track->next == track->plan.length && track->reading && !track->has_heir)
+            warm_next_epoch(follow, track);
         return true;
     }
     return false;
@@ -477,31 +484,63 @@ bool follow_next_names(struct follow *follow, struct follow_names *names)
     for (unsigned i = 0; i < TRACKS; i++) {
         struct track *track = &follow->tracks[i];
         uint64_t start, most = track->next + NAMES_AHEAD;
-        if (!track->folder || (!track->reading && track->steps < STEPS_TO_NAME) ||
+        if (!track->folder ||
+            (!track->reading && !track->warming && track->steps < STEPS_TO_NAME) ||
             track->naming != track->named || track->named >= track->plan.length ||
             track->named + NAMES_AT_ONCE > most)
             continue;
         start = track->named > track->head ? track->named : track->head;
         track->naming = least(start + NAMES_AT_ONCE, track->plan.length);
-        *names = (struct follow_names){i, track->serial, track->folder, start, track->naming, ""};
+        *names = (struct follow_names){
+            i, track->serial, track->folder, track->epoch, start, track->naming, ""};
         memcpy(names->path, track->path, sizeof names->path);
         return true;
     }
     return false;
 }
 
-void follow_named(struct follow *follow, const struct follow_names *names, uint64_t end)
+void follow_named(struct follow *follow, const struct follow_names *names, uint64_t folder,
+                  uint64_t end)
 {
     struct track *track = &follow->tracks[names->track];
 
     if (track->serial != names->serial)
         return;
+    if (track->folder == TRACK_FOLDER_UNKNOWN && end > names->start)
+        track->folder = folder;
     /* A failure leaves naming ahead of named: it is not tried again. */
     if (end >= names->end) {
         if (track->named < end)
             track->named = end;
         track->naming = track->named;
     }
+}
+
+bool follow_next_probe(struct follow *follow, uint64_t *sample)
+{
+    for (unsigned i = 0; i < TRACKS; i++) {
+        struct track *track = &follow->tracks[i];
+        struct order *order;
+        if (!track->folder || track->probe == UINT64_MAX ||
+            !(order = epochs_get(follow->epochs, track->epoch)))
+            continue;
+        *sample = order_sample(order, plan_global(&track->plan, track->probe));
+        epochs_put(follow->epochs, order);
+        track->probed = *sample;
+        track->probe = UINT64_MAX;
+        return true;
+    }
+    return false;
+}
+
+bool follow_next_repeat(struct follow *follow, char path[TRACK_PATH], uint64_t *epoch)
+{
+    if (!follow->to_tell)
+        return false;
+    memcpy(path, follow->to_tell->path, TRACK_PATH);
+    *epoch = follow->to_tell->epoch;
+    follow->to_tell = NULL;
+    return true;
 }
 
 void follow_at(struct follow *follow, uint64_t now)
@@ -517,8 +556,8 @@ static void describe(const struct track *track, uint64_t now, struct follow_read
         .world = track->plan.world,
         .position = track->head,
         .length = track->plan.length,
-        .rate = now - track->met > PAUSE_NS ? 0 : track->rate,
-        .idle_ns = now - track->met,
+        .pace = pace_at(&track->pace, now),
+        .idle_ns = now - track->pace.met,
     };
     memcpy(reader->path, track->path, sizeof reader->path);
 }
@@ -544,7 +583,12 @@ size_t follow_readers(const struct follow *follow, uint64_t now, struct follow_r
     return count < room ? count : room;
 }
 
-uint64_t follow_bytes_ahead(const struct follow *follow)
+struct follow_figures follow_figures(const struct follow *follow)
 {
-    return follow->total;
+    return (struct follow_figures){
+        .ahead = follow->total,
+        .hits = follow->hits,
+        .lost = follow->lost,
+        .repeated = follow->repeated,
+    };
 }

@@ -12,10 +12,20 @@
  * pushed only after a READ (an `ls -l` is no reader): first a few positions, then ever more as the
  * reader goes on in order, up to a bound of bytes that were pushed and not yet passed. Reads that
  * fit no track shrink the windows again: a reader in random order gets nothing pushed but what is
- * near. */
+ * near. Where the kernel drops what was pushed before it is read (memory is short), the bound is
+ * halved, and grows again while that does not happen.
+ *
+ * When all of an epoch is claimed, the start of the next one is warmed: a track without a reader,
+ * which the reader takes over when it comes to that epoch, in whichever folder. A switch of
+ * `current` does the same for the readers it moves.
+ *
+ * A folder that was read to its end and is read again is a repetition (fs/passes.h). A reader whose
+ * files are all cached shows in nothing but the marks, as `ls -l` does; so the pages of a file
+ * ahead of it are dropped, and only if that is then read, a reader it was. */
 #ifndef SHUFFLEFS_FOLLOW_H
 #define SHUFFLEFS_FOLLOW_H
 
+#include "track.h"
 #include "view.h"
 
 #include <stdbool.h>
@@ -37,41 +47,59 @@ struct follow_push {
 struct follow_names {
     unsigned track;
     uint64_t serial;
-    uint64_t folder; /* its inode */
+    uint64_t folder; /* its inode, or TRACK_FOLDER_UNKNOWN: whatever it is, of this epoch */
+    uint64_t epoch;
     uint64_t start, end;
-    char path[320]; /* of the folder, below the root */
+    char path[TRACK_PATH]; /* of the folder, below the root */
 };
 
 /* `index` and `epochs` outlive it. At most `reader_bytes` are ahead of one reader, and
- * `total_bytes` of all. */
+ * `total_bytes` of all. `may_repeat`: every epoch has the same order, so that nothing is wrong with
+ * reading one again. */
 int follow_open(struct follow **out, const struct index *index, struct epochs *epochs,
-                uint64_t reader_bytes, uint64_t total_bytes);
+                uint64_t reader_bytes, uint64_t total_bytes, bool may_repeat);
 void follow_close(struct follow *follow); /* NULL is fine */
 
 /* A listing instantiated the names of a folder's positions from the start up to `end`. */
 void follow_listed(struct follow *follow, const struct view_node *folder, uint64_t end);
 /* A LOOKUP of the name at `position`. */
 void follow_looked(struct follow *follow, const struct view_node *folder, uint64_t position);
-/* A READ of a member's first bytes; `again`: of one that was read or pushed before, so the kernel
- * dropped its pages. */
-void follow_read(struct follow *follow, uint64_t member, bool again);
-void follow_read_label(struct follow *follow, uint64_t sample);
+/* A READ of a member's first bytes, which took `took` nanoseconds to answer; `again`: of one that
+ * was read or pushed before, so the kernel dropped its pages. */
+void follow_read(struct follow *follow, uint64_t member, bool again, uint64_t took);
+/* A READ of further bytes of a member. */
+void follow_read_on(struct follow *follow, uint64_t member, uint64_t took);
+void follow_read_label(struct follow *follow, uint64_t sample, uint64_t took);
 /* The folder is no more: nothing is pushed for it from here on. */
 void follow_left(struct follow *follow, uint64_t folder);
+/* The same, for its path now shows another epoch, whose start is warmed if the old one was read.
+ * Returns whether it was. */
+bool follow_moved(struct follow *follow, uint64_t folder, uint64_t epoch);
+/* Warms the start of an epoch, all fields, in the folder that is, or will be, at `path`. */
+void follow_warm(struct follow *follow, const char *path, uint64_t epoch, const struct plan *plan);
 
-/* The next position to push; false: none now. */
-bool follow_next_push(struct follow *follow, struct follow_push *push);
+/* The next position to push; false: none now. `elsewhere`: bytes ahead of other readers, which
+ * count towards the total. */
+bool follow_next_push(struct follow *follow, uint64_t elsewhere, struct follow_push *push);
 
-/* The next names to look up; false: none now. follow_named() says up to where that worked. */
+/* The next names to look up; false: none now. follow_named() says up to where that worked, and in
+ * which folder. */
 bool follow_next_names(struct follow *follow, struct follow_names *names);
-void follow_named(struct follow *follow, const struct follow_names *names, uint64_t end);
+void follow_named(struct follow *follow, const struct follow_names *names, uint64_t folder,
+                  uint64_t end);
+
+/* A sample whose files' pages shall be dropped, to see whether somebody reads them; false: none. */
+bool follow_next_probe(struct follow *follow, uint64_t *sample);
+
+/* A folder that a second pass was noticed in, for the first time; false: none. */
+bool follow_next_repeat(struct follow *follow, char path[TRACK_PATH], uint64_t *epoch);
 
 /* A reader as the status shows it. */
 struct follow_reader {
-    char path[320]; /* of its folder, below the root */
+    char path[TRACK_PATH]; /* of its folder, below the root */
     uint64_t epoch, rank, world;
     uint64_t position, length; /* where it was last met, to within FOLLOW_MARK_EVERY positions */
-    double rate;      /* positions a second, over the last second or so that it was met in */
+    struct pace pace;
     uint64_t idle_ns; /* since it was last met */
 };
 
@@ -83,7 +111,13 @@ size_t follow_readers(const struct follow *follow, uint64_t now, struct follow_r
 /* The time of the events that follow, in nanoseconds of a clock that never goes back. */
 void follow_at(struct follow *follow, uint64_t now);
 
-/* Bytes of the files ahead of readers that were claimed for pushing, or passed over in doing so. */
-uint64_t follow_bytes_ahead(const struct follow *follow);
+struct follow_figures {
+    uint64_t ahead;    /* bytes of the files ahead of readers that were claimed for pushing, or
+                          passed over in doing so */
+    uint64_t hits;     /* files that followed readers passed without asking for them */
+    uint64_t lost;     /* reads of what had been read or pushed before */
+    uint64_t repeated; /* second and further passes */
+};
+struct follow_figures follow_figures(const struct follow *follow);
 
 #endif

@@ -1,6 +1,7 @@
 /* shufflefs: arguments, the daemon's birth and end, signals. Owns the process; everything else is
  * opened here in order and closed in reverse. */
 #include "control.h"
+#include "memory.h"
 #include "mountpoint.h"
 #include "names.h"
 #include "serve.h"
@@ -73,6 +74,7 @@ static const char usage[] =
     "  label=auto|cls|dir|none     where a sample's class comes from (auto)\n"
     "  readahead=SIZE              most bytes pushed but unread for one reader (256M); 0: none\n"
     "  readahead_total=SIZE        and for all readers (a quarter of memory)\n"
+    "  direct=auto|always|never    read shards ahead around the page cache (auto: what is cold)\n"
     "  prime=N                     names that one listing instantiates (65536; 262144 without "
     "privilege)\n"
     "  strict                      refuse shards with any problem\n"
@@ -254,7 +256,7 @@ static int open_all(struct program *program)
     fault = dataset_open(&program->dataset, config);
     if (fault)
         return fault;
-    fault = reader_open(&program->reader, program->dataset.index, 0);
+    fault = reader_open(&program->reader, program->dataset.index, 0, config->direct);
     if (!fault)
         fault = epochs_open(&program->epochs, &config->order, program->dataset.index->sample_count,
                             config->epoch);
@@ -262,6 +264,7 @@ static int open_all(struct program *program)
                                         .epochs = program->epochs,
                                         .reader = program->reader,
                                         .serve = &program->serve};
+    clock_gettime(CLOCK_MONOTONIC, &program->control.started);
     if (!fault)
         fault = view_open(&program->view, &program->dataset, program->epochs, control_text,
                           &program->control);
@@ -377,11 +380,6 @@ static int loop(struct program *program)
     return result < 0 ? result : 0;
 }
 
-static uint64_t memory_bytes(void)
-{
-    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static int serve_mount(struct program *program)
 {
     struct sigaction wake = {.sa_handler = do_nothing};
@@ -404,7 +402,7 @@ static int serve_mount(struct program *program)
     fault = readahead_open(&program->serve.readahead, program->session, program->view,
                            program->reader, program->serve.names, program->config.readahead,
                            program->config.readahead_total ? program->config.readahead_total
-                                                           : memory_bytes() / 4);
+                                                           : memory_limit() / 4);
     if (fault) {
         names_stop(program->serve.names);
         names_close(program->serve.names);

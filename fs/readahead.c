@@ -1,13 +1,19 @@
-/* Reads ahead. Owns the pushers and the scout; what to push, fs/follow.c says. */
+/* Reads ahead. Owns the pushers and the scout; what to push, fs/follow.c and fs/chunks.c say, and
+ * fs/push.c does. */
 #include "readahead.h"
 
+#include "chunks.h"
 #include "listing.h"
+#include "push.h"
+
+#include "../core/report.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,28 +24,19 @@
 #define PUSHERS 16
 /* Pushers at work while reads come from the page cache: more would take the readers' processors. */
 #define PUSHERS_WARM 2
-/* A read that takes longer, on average, comes from storage, which likes many at once. Nanoseconds.
- */
-#define SLOW_READ_NS 300000
-/* One store. A larger file is pushed in such pieces, up to the second number; the kernel's own
- * read-ahead does the rest. */
-#define STORE_BYTES ((size_t)1 << 20)
-#define FILE_BYTES  ((uint64_t)64 << 20)
 
 struct readahead {
-    struct fuse_session *session;
-    struct view *view;
-    struct reader *reader;
+    struct push push;
     struct names *names;
+    uint64_t total_bytes;
     pthread_t pushers[PUSHERS], scout;
     unsigned started; /* pushers */
+    bool scouting;    /* the scout was started */
     atomic_int scout_thread;
-    atomic_bool stopping;
-    atomic_ullong files, bytes, unread;
-    atomic_ullong read_ns; /* a moving average of what a file's read takes */
-    pthread_mutex_t lock;  /* guards all below; held for arithmetic alone */
+    pthread_mutex_t lock; /* guards all below; held for arithmetic alone */
     pthread_cond_t to_push, to_name;
     struct follow *follow;
+    struct chunks *chunks;
     unsigned working; /* pushers that push */
     unsigned waiting; /* pushers that wait for something to push */
     bool scout_waits;
@@ -55,90 +52,54 @@ static uint64_t now_ns(void)
 
 static unsigned pushers_allowed(const struct readahead *readahead)
 {
-    return atomic_load_explicit(&readahead->read_ns, memory_order_relaxed) > SLOW_READ_NS
-               ? PUSHERS
-               : PUSHERS_WARM;
+    return reader_is_cold(readahead->push.reader) ? PUSHERS : PUSHERS_WARM;
 }
 
-/* Stores bytes of a file. False when the kernel does not have the inode, or the mount is gone. */
-static bool store(struct readahead *readahead, uint64_t inode, uint64_t at, char *bytes,
-                  size_t size)
+static bool is_stopping(const struct readahead *readahead)
 {
-    struct fuse_bufvec vector = FUSE_BUFVEC_INIT(size);
-
-    vector.buf[0].mem = bytes;
-    return fuse_lowlevel_notify_store(readahead->session, (fuse_ino_t)inode, (off_t)at, &vector,
-                                      0) == 0;
+    return atomic_load_explicit(&readahead->push.stopping, memory_order_relaxed);
 }
 
-/* Whether the kernel has the inode: an empty store tells, for a microsecond. */
-static bool is_known(struct readahead *readahead, uint64_t inode)
+/* The pushers. */
+
+/* Either a sample or a piece of a stream. */
+struct work {
+    bool of_stream;
+    struct follow_push sample;
+    struct chunk chunk;
+};
+
+static bool next_work(struct readahead *readahead, struct work *work)
 {
-    char none = 0;
-    return store(readahead, inode, 0, &none, 0);
+    work->of_stream = false;
+    if (readahead->working >= pushers_allowed(readahead))
+        return false;
+    if (follow_next_push(readahead->follow, chunks_bytes_ahead(readahead->chunks), &work->sample))
+        return true;
+    work->of_stream = true;
+    return chunks_next(readahead->chunks, follow_figures(readahead->follow).ahead, &work->chunk);
 }
 
-static void push_member(struct readahead *readahead, uint64_t member, bool distrust, char *buffer)
+/* Streams that are no longer followed go, if the kernel has forgotten them too. */
+static void let_streams_go(struct readahead *readahead)
 {
-    uint64_t inode = VIEW_MEMBER_INODE + member, done = 0;
+    uint64_t inode;
 
-    if ((names_has(readahead->names, member) && !distrust) || !is_known(readahead, inode))
-        return;
-    while (done < FILE_BYTES && !atomic_load(&readahead->stopping)) {
-        uint64_t before = now_ns(), took, average;
-        ssize_t got = reader_read_ahead(readahead->reader, member, buffer, STORE_BYTES, done);
-        if (got < 0)
-            atomic_fetch_add(&readahead->unread, 1);
-        if (got <= 0)
-            break;
-        took = now_ns() - before;
-        average = atomic_load_explicit(&readahead->read_ns, memory_order_relaxed);
-        atomic_store_explicit(&readahead->read_ns, average - average / 16 + took / 16,
-                              memory_order_relaxed);
-        if (!store(readahead, inode, done, buffer, (size_t)got))
-            return;
-        done += (uint64_t)got;
-        if ((size_t)got < STORE_BYTES)
-            break;
-    }
-    if (done) {
-        names_want(readahead->names, member);
-        atomic_fetch_add_explicit(&readahead->files, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&readahead->bytes, done, memory_order_relaxed);
-    }
-}
-
-static void push_sample(struct readahead *readahead, const struct follow_push *push, char *buffer)
-{
-    const struct dataset *dataset = view_dataset(readahead->view);
-    const struct index *index = dataset->index;
-    struct order *order = epochs_get(view_epochs(readahead->view), push->epoch);
-    uint64_t sample;
-
-    if (!order)
-        return;
-    sample = order_sample(order, plan_global(&push->plan, push->position));
-    epochs_put(view_epochs(readahead->view), order);
-    for (uint64_t m = index->first[sample]; m < index->first[sample + 1]; m++) {
-        unsigned bit = index->members[m].field < 62 ? index->members[m].field : 62;
-        if (push->fields >> bit & 1)
-            push_member(readahead, m, push->distrust, buffer);
-    }
-    if (push->fields >> 63 && dataset->makes_cls && dataset->labels.of[sample] != LABELS_MISSING)
-        store(readahead, VIEW_LABEL_INODE + sample, 0, buffer,
-              dataset_label_text(dataset, sample, buffer));
+    while (chunks_next_gone(readahead->chunks, &inode))
+        view_forget(readahead->push.view, inode, 1);
 }
 
 static void *be_pusher(void *context)
 {
     struct readahead *readahead = context;
-    char *buffer = malloc(STORE_BYTES);
-    struct follow_push push;
+    struct push_room room;
+    bool able = push_room_open(&room);
+    struct work work;
 
     pthread_mutex_lock(&readahead->lock);
-    while (buffer && !atomic_load(&readahead->stopping)) {
-        if (readahead->working >= pushers_allowed(readahead) ||
-            !follow_next_push(readahead->follow, &push)) {
+    while (able && !is_stopping(readahead)) {
+        bool known = true, read = false;
+        if (!next_work(readahead, &work)) {
             readahead->waiting++;
             pthread_cond_wait(&readahead->to_push, &readahead->lock);
             readahead->waiting--;
@@ -148,12 +109,20 @@ static void *be_pusher(void *context)
         if (readahead->waiting && readahead->working < pushers_allowed(readahead))
             pthread_cond_signal(&readahead->to_push);
         pthread_mutex_unlock(&readahead->lock);
-        push_sample(readahead, &push, buffer);
+        if (work.of_stream)
+            known = push_chunk(&readahead->push, &work.chunk, &room, &read);
+        else
+            push_sample(&readahead->push, &work.sample, &room);
         pthread_mutex_lock(&readahead->lock);
+        if (work.of_stream) {
+            chunks_done(readahead->chunks, &work.chunk,
+                        read && work.chunk.marked ? room.chunk : NULL, !known);
+            let_streams_go(readahead);
+        }
         readahead->working--;
     }
     pthread_mutex_unlock(&readahead->lock);
-    free(buffer);
+    push_room_close(&room);
     return NULL;
 }
 
@@ -179,7 +148,17 @@ static uint64_t list_names(int folder, const struct follow_names *names)
     return reached;
 }
 
-static uint64_t look_up(struct readahead *readahead, const struct follow_names *names)
+/* `current` may have moved on: then the path leads to another inode, of another epoch. */
+static bool is_meant(struct readahead *readahead, const struct follow_names *names, uint64_t inode)
+{
+    const struct view_node *node = view_node(readahead->push.view, inode);
+
+    return node && node->epoch == names->epoch &&
+           (names->folder == TRACK_FOLDER_UNKNOWN || names->folder == inode);
+}
+
+static uint64_t look_up(struct readahead *readahead, const struct follow_names *names,
+                        uint64_t *inode)
 {
     int root = names_open_root(readahead->names), folder = -1;
     uint64_t reached = names->start;
@@ -187,9 +166,11 @@ static uint64_t look_up(struct readahead *readahead, const struct follow_names *
 
     if (root >= 0)
         folder = openat(root, names->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    /* Another inode: `current` has moved on. */
-    if (folder >= 0 && fstat(folder, &status) == 0 && status.st_ino == names->folder)
+    *inode = 0;
+    if (folder >= 0 && fstat(folder, &status) == 0 && is_meant(readahead, names, status.st_ino)) {
+        *inode = status.st_ino;
         reached = list_names(folder, names);
+    }
     if (folder >= 0)
         close(folder);
     if (root >= 0)
@@ -201,11 +182,11 @@ static void *be_scout(void *context)
 {
     struct readahead *readahead = context;
     struct follow_names names;
-    uint64_t reached;
+    uint64_t reached, inode;
 
     atomic_store(&readahead->scout_thread, (int)syscall(SYS_gettid));
     pthread_mutex_lock(&readahead->lock);
-    while (!atomic_load(&readahead->stopping)) {
+    while (!is_stopping(readahead)) {
         if (!follow_next_names(readahead->follow, &names)) {
             readahead->scout_waits = true;
             pthread_cond_wait(&readahead->to_name, &readahead->lock);
@@ -213,9 +194,9 @@ static void *be_scout(void *context)
             continue;
         }
         pthread_mutex_unlock(&readahead->lock);
-        reached = look_up(readahead, &names);
+        reached = look_up(readahead, &names, &inode);
         pthread_mutex_lock(&readahead->lock);
-        follow_named(readahead->follow, &names, reached);
+        follow_named(readahead->follow, &names, inode, reached);
         pthread_cond_signal(&readahead->to_push);
     }
     pthread_mutex_unlock(&readahead->lock);
@@ -228,6 +209,7 @@ static int start_threads(struct readahead *readahead)
 
     if (fault)
         return -fault;
+    readahead->scouting = true;
     while (!fault && readahead->started < PUSHERS) {
         fault = pthread_create(&readahead->pushers[readahead->started], NULL, be_pusher, readahead);
         readahead->started += !fault;
@@ -245,6 +227,7 @@ static void release(struct readahead *readahead)
     pthread_cond_destroy(&readahead->to_name);
     pthread_mutex_destroy(&readahead->lock);
     follow_close(readahead->follow);
+    chunks_close(readahead->chunks);
     free(readahead);
 }
 
@@ -257,16 +240,20 @@ int readahead_open(struct readahead **out, struct fuse_session *session, struct 
 
     if (!readahead)
         return -ENOMEM;
-    readahead->session = session;
-    readahead->view = view;
-    readahead->reader = reader;
+    readahead->push.session = session;
+    readahead->push.view = view;
+    readahead->push.reader = reader;
+    readahead->push.names = names;
     readahead->names = names;
+    readahead->total_bytes = total_bytes;
     pthread_mutex_init(&readahead->lock, NULL);
     pthread_cond_init(&readahead->to_push, NULL);
     pthread_cond_init(&readahead->to_name, NULL);
     fault = follow_open(&readahead->follow, view_dataset(view)->index, view_epochs(view),
-                        reader_bytes, total_bytes);
-    atomic_store(&readahead->stopping, reader_bytes == 0);
+                        reader_bytes, total_bytes,
+                        view_dataset(view)->config->order.kind == ORDER_SEQUENTIAL);
+    if (!fault)
+        fault = chunks_open(&readahead->chunks, reader_bytes, total_bytes);
     if (!fault && reader_bytes)
         fault = start_threads(readahead);
     if (fault) {
@@ -279,7 +266,7 @@ int readahead_open(struct readahead **out, struct fuse_session *session, struct 
 
 void readahead_stop(struct readahead *readahead)
 {
-    if (atomic_exchange(&readahead->stopping, true))
+    if (atomic_exchange(&readahead->push.stopping, true))
         return;
     pthread_mutex_lock(&readahead->lock);
     pthread_cond_broadcast(&readahead->to_push);
@@ -287,7 +274,8 @@ void readahead_stop(struct readahead *readahead)
     pthread_mutex_unlock(&readahead->lock);
     for (unsigned i = 0; i < readahead->started; i++)
         pthread_join(readahead->pushers[i], NULL);
-    pthread_join(readahead->scout, NULL);
+    if (readahead->scouting)
+        pthread_join(readahead->scout, NULL);
 }
 
 void readahead_close(struct readahead *readahead)
@@ -300,20 +288,46 @@ void readahead_close(struct readahead *readahead)
 
 static bool begin_event(struct readahead *readahead)
 {
-    if (atomic_load_explicit(&readahead->stopping, memory_order_relaxed))
+    if (is_stopping(readahead))
         return false;
     pthread_mutex_lock(&readahead->lock);
     follow_at(readahead->follow, now_ns());
     return true;
 }
 
+/* What is told and done about readers' passes, outside the lock. */
+static void tell(const char *path, uint64_t epoch)
+{
+    report_warning("%s: epoch %llu is read a second time; was it forgotten to write the next epoch "
+                   "to .control? (said once for this folder)",
+                   path, (unsigned long long)epoch);
+}
+
+static void probe(struct readahead *readahead, uint64_t sample)
+{
+    const struct index *index = view_dataset(readahead->push.view)->index;
+
+    for (uint64_t m = index->first[sample]; m < index->first[sample + 1]; m++)
+        names_invalidate(readahead->names, VIEW_MEMBER_INODE + m);
+}
+
 static void end_event(struct readahead *readahead)
 {
+    char path[TRACK_PATH];
+    uint64_t epoch, sample;
+    bool repeated = follow_next_repeat(readahead->follow, path, &epoch);
+    bool probing = follow_next_probe(readahead->follow, &sample);
+
+    let_streams_go(readahead);
     if (readahead->waiting && readahead->working < pushers_allowed(readahead))
         pthread_cond_signal(&readahead->to_push);
     if (readahead->scout_waits)
         pthread_cond_signal(&readahead->to_name);
     pthread_mutex_unlock(&readahead->lock);
+    if (repeated)
+        tell(path, epoch);
+    if (probing)
+        probe(readahead, sample);
 }
 
 void readahead_listed(struct readahead *readahead, const struct view_node *folder, uint64_t end)
@@ -333,27 +347,69 @@ void readahead_looked(struct readahead *readahead, const struct view_node *folde
     end_event(readahead);
 }
 
-void readahead_read(struct readahead *readahead, uint64_t member, bool again)
+void readahead_read(struct readahead *readahead, uint64_t member, bool again, uint64_t took)
 {
     if (!begin_event(readahead))
         return;
-    follow_read(readahead->follow, member, again);
+    follow_read(readahead->follow, member, again, took);
     end_event(readahead);
 }
 
-void readahead_read_label(struct readahead *readahead, uint64_t sample)
+void readahead_read_on(struct readahead *readahead, uint64_t member, uint64_t took)
 {
     if (!begin_event(readahead))
         return;
-    follow_read_label(readahead->follow, sample);
+    follow_read_on(readahead->follow, member, took);
     end_event(readahead);
 }
 
-void readahead_left(struct readahead *readahead, uint64_t folder)
+void readahead_read_label(struct readahead *readahead, uint64_t sample, uint64_t took)
 {
     if (!begin_event(readahead))
         return;
-    follow_left(readahead->follow, folder);
+    follow_read_label(readahead->follow, sample, took);
+    end_event(readahead);
+}
+
+bool readahead_read_stream(struct readahead *readahead, struct view_node *stream, uint64_t from,
+                           size_t size, char *buffer)
+{
+    bool answered;
+
+    if (!begin_event(readahead))
+        return false;
+    answered = chunks_take_mark(readahead->chunks, stream, from, size, buffer);
+    if (chunks_read(readahead->chunks, stream, from, size))
+        view_hold(readahead->push.view, stream);
+    end_event(readahead);
+    return answered;
+}
+
+void readahead_left(struct readahead *readahead, uint64_t inode)
+{
+    if (!begin_event(readahead))
+        return;
+    follow_left(readahead->follow, inode);
+    chunks_left(readahead->chunks, inode);
+    end_event(readahead);
+}
+
+void readahead_moved(struct readahead *readahead, const struct view_left *left, size_t count,
+                     const char *rank, uint64_t epoch, const struct plan *plan)
+{
+    char path[TRACK_PATH];
+    bool warmed = false;
+
+    if (!begin_event(readahead))
+        return;
+    for (size_t i = 0; i < count; i++) {
+        warmed = follow_moved(readahead->follow, left[i].inode, epoch) || warmed;
+        chunks_left(readahead->chunks, left[i].inode);
+    }
+    if (!warmed && rank) {
+        snprintf(path, sizeof path, "current/%s", rank);
+        follow_warm(readahead->follow, path, epoch, plan);
+    }
     end_event(readahead);
 }
 
@@ -365,13 +421,14 @@ bool readahead_is_scout(const struct readahead *readahead, pid_t thread)
 struct readahead_figures readahead_figures(struct readahead *readahead)
 {
     struct readahead_figures figures = {
-        .files = atomic_load(&readahead->files),
-        .bytes = atomic_load(&readahead->bytes),
-        .unread = atomic_load(&readahead->unread),
+        .files = atomic_load(&readahead->push.files),
+        .bytes = atomic_load(&readahead->push.bytes),
+        .limit = readahead->total_bytes,
     };
 
     pthread_mutex_lock(&readahead->lock);
-    figures.ahead = follow_bytes_ahead(readahead->follow);
+    figures.follow = follow_figures(readahead->follow);
+    figures.follow.ahead += chunks_bytes_ahead(readahead->chunks);
     pthread_mutex_unlock(&readahead->lock);
     return figures;
 }

@@ -2,12 +2,12 @@
  * cache before they are asked for; looks their names up too, so that a reader that never listed its
  * folder finds both.
  *
- * Threads of its own: pushers read a file from its shard and store it (fuse_lowlevel_notify_store);
- * a scout lists the readers' folders ahead of them through a private clone of the mount
+ * Threads of its own: pushers read a file from its shard and store it (fs/push.h), or a piece of a
+ * stream; a scout lists the readers' folders ahead of them through a private clone of the mount
  * (fs/names.h), whose listings the view answers with every name instantiated. Two pushers work
- * while the shards come from the page cache, more while reads take long. They hold no lock that a
- * handler waits for while they read or store; handlers only note what they saw. A read that fails
- * here is nobody's fault until a reader asks for it. */
+ * while the shards come from the page cache, more while reads come from storage. They hold no lock
+ * that a handler waits for while they read or store; handlers only note what they saw. A read that
+ * fails here is nobody's fault until a reader asks for it. */
 #ifndef SHUFFLEFS_READAHEAD_H
 #define SHUFFLEFS_READAHEAD_H
 
@@ -22,15 +22,16 @@
 
 struct readahead;
 
-/* What was pushed so far. */
+/* What was pushed so far, and for whom: see struct follow_figures. */
 struct readahead_figures {
     uint64_t files, bytes; /* pushed */
-    uint64_t ahead;        /* bytes pushed and not yet passed by their readers, about */
-    uint64_t unread;       /* reads ahead that failed */
+    uint64_t limit;        /* most bytes that are ahead of all readers */
+    struct follow_figures follow;
 };
 
 /* Starts the threads. Everything given outlives it; `names` may be stopped only after it.
- * `reader_bytes` 0: reads nothing ahead, and starts none. 0 or a negative errno. */
+ * `reader_bytes` 0: reads nothing ahead and starts none, but follows readers all the same. 0 or a
+ * negative errno. */
 int readahead_open(struct readahead **out, struct fuse_session *session, struct view *view,
                    struct reader *reader, struct names *names, uint64_t reader_bytes,
                    uint64_t total_bytes);
@@ -42,14 +43,23 @@ void readahead_close(struct readahead *readahead); /* NULL is fine */
 void readahead_listed(struct readahead *readahead, const struct view_node *folder, uint64_t end);
 void readahead_looked(struct readahead *readahead, const struct view_node *folder,
                       uint64_t position);
-void readahead_read(struct readahead *readahead, uint64_t member, bool again);
-void readahead_read_label(struct readahead *readahead, uint64_t sample);
-void readahead_left(struct readahead *readahead, uint64_t folder);
+void readahead_read(struct readahead *readahead, uint64_t member, bool again, uint64_t took);
+void readahead_read_on(struct readahead *readahead, uint64_t member, uint64_t took);
+void readahead_read_label(struct readahead *readahead, uint64_t sample, uint64_t took);
+/* A READ of a prepared stream is to be answered: whether it now is, from what was kept. */
+bool readahead_read_stream(struct readahead *readahead, struct view_node *stream, uint64_t from,
+                           size_t size, char *buffer);
+/* The kernel forgot the node, or its path shows another epoch. */
+void readahead_left(struct readahead *readahead, uint64_t inode);
+/* Of the paths in `current` that now show another epoch, those that were read, or at least that of
+ * the rank which was named (NULL: none was), get its start read ahead. */
+void readahead_moved(struct readahead *readahead, const struct view_left *left, size_t count,
+                     const char *rank, uint64_t epoch, const struct plan *plan);
 
 /* Whether a request comes from the scout: then a listing instantiates all its names. */
 bool readahead_is_scout(const struct readahead *readahead, pid_t thread);
 
-/* The readers that were followed lately: see follow_readers(). None where nothing is read ahead. */
+/* The readers that were followed lately: see follow_readers(). */
 size_t readahead_readers(struct readahead *readahead, struct follow_reader *readers, size_t room);
 
 struct readahead_figures readahead_figures(struct readahead *readahead);

@@ -3,10 +3,9 @@
 #include "serve.h"
 
 #include "control.h"
-#include "list.h"
 #include "listing.h"
+#include "reading.h"
 #include "refuse.h"
-#include "stream.h"
 #include "xattrs.h"
 
 #include "../core/report.h"
@@ -53,18 +52,10 @@ static void on_init(void *context, struct fuse_conn_info *connection)
     connection->time_gran = 1;
 }
 
-/* Lists and streams are worked out before they are used: their size is part of what stat shows. */
-static int prepare(struct serve *serve, struct view_node *node)
-{
-    if (node->kind == VIEW_LIST)
-        return list_prepare(serve->view, node);
-    return node->kind == VIEW_STREAM ? stream_prepare(serve->view, node) : 0;
-}
-
 static int stat_inode(struct serve *serve, uint64_t inode, struct stat *status)
 {
     struct view_node *node = view_node(serve->view, inode);
-    int fault = node ? prepare(serve, node) : 0;
+    int fault = node ? reading_prepare(serve, node) : 0;
 
     return fault ? fault : view_stat(serve->view, inode, status);
 }
@@ -229,67 +220,6 @@ static char *thread_buffer(void)
     return buffer;
 }
 
-static ssize_t read_text(const char *text, size_t bytes, char *buffer, size_t size, uint64_t from)
-{
-    if (from >= bytes)
-        return 0;
-    if (size > bytes - from)
-        size = bytes - (size_t)from;
-    memcpy(buffer, text + from, size);
-    return (ssize_t)size;
-}
-
-static ssize_t read_stream(struct serve *serve, const struct view_node *node, char *buffer,
-                           size_t size, uint64_t from)
-{
-    ssize_t got = stream_read(serve->view, serve->reader, node, buffer, size, from);
-
-    atomic_fetch_add_explicit(&serve->counters.reads, 1, memory_order_relaxed);
-    if (got > 0)
-        atomic_fetch_add_explicit(&serve->counters.bytes, (unsigned long long)got,
-                                  memory_order_relaxed);
-    return got;
-}
-
-static ssize_t read_inode(struct serve *serve, uint64_t inode, char *buffer, size_t size,
-                          uint64_t from)
-{
-    struct view_node *node;
-    uint64_t which;
-    char label[24];
-    ssize_t got;
-    bool known;
-    int fault;
-
-    if (view_is_member(serve->view, inode, &which)) {
-        got = reader_read(serve->reader, which, buffer, size, from);
-        atomic_fetch_add_explicit(&serve->counters.reads, 1, memory_order_relaxed);
-        if (got > 0)
-            atomic_fetch_add_explicit(&serve->counters.bytes, (unsigned long long)got,
-                                      memory_order_relaxed);
-        known = names_want(serve->names, which);
-        if (from == 0)
-            readahead_read(serve->readahead, which, known);
-        return got;
-    }
-    if (view_is_label(serve->view, inode, &which)) {
-        readahead_read_label(serve->readahead, which);
-        return read_text(label, dataset_label_text(view_dataset(serve->view), which, label), buffer,
-                         size, from);
-    }
-    node = view_node(serve->view, inode);
-    if (!node)
-        return -ENOENT;
-    fault = prepare(serve, node);
-    if (fault)
-        return fault;
-    if (node->kind == VIEW_LIST)
-        return list_read(serve->view, node, buffer, size, from);
-    if (node->kind == VIEW_STREAM)
-        return read_stream(serve, node, buffer, size, from);
-    return node->text ? read_text(node->text, node->text_bytes, buffer, size, from) : -EISDIR;
-}
-
 static void on_read(fuse_req_t request, fuse_ino_t inode, size_t size, off_t from,
                     struct fuse_file_info *file)
 {
@@ -301,7 +231,7 @@ static void on_read(fuse_req_t request, fuse_ino_t inode, size_t size, off_t fro
         reply_error(request, buffer ? EINVAL : ENOMEM);
         return;
     }
-    got = read_inode(serve_of(request), inode, buffer, size, (uint64_t)from);
+    got = reading_answer(serve_of(request), inode, buffer, size, (uint64_t)from);
     if (got < 0)
         reply_error(request, (int)got);
     else
@@ -322,6 +252,30 @@ static void refuse_write(struct serve *serve, uint64_t inode, bool stored)
     names_invalidate(serve->names, inode);
 }
 
+/* The start of the epoch that `current` moved to is read ahead: for those who read the one before,
+ * else for the rank that was named. */
+static void warm(struct serve *serve, const struct view_node *file, const struct view_left *left,
+                 size_t count, uint64_t epoch)
+{
+    const struct dataset *dataset = view_dataset(serve->view);
+    const struct config *config = dataset->config;
+    bool of_all = file->kind == VIEW_EPOCH_FILE;
+    uint64_t rank = of_all ? 0 : file->plan.rank, world = of_all ? config->world : file->plan.world;
+    struct plan plan;
+    char name[64];
+
+    if (world == config->world)
+        snprintf(name, sizeof name, "rank-%llu", (unsigned long long)rank);
+    else
+        snprintf(name, sizeof name, "rank-%llu-of-%llu", (unsigned long long)rank,
+                 (unsigned long long)world);
+    if ((of_all && world > 1) ||
+        !plan_open(&plan, dataset->index->sample_count, rank, world, config->remainder))
+        readahead_moved(serve->readahead, left, count, NULL, epoch, NULL);
+    else
+        readahead_moved(serve->readahead, left, count, name, epoch, &plan);
+}
+
 static void on_write(fuse_req_t request, fuse_ino_t inode, const char *text, size_t size,
                      off_t from, struct fuse_file_info *file)
 {
@@ -329,7 +283,7 @@ static void on_write(fuse_req_t request, fuse_ino_t inode, const char *text, siz
     struct view_node *node = view_node(serve->view, inode);
     bool stored = file->writepage;
     struct view_left *left;
-    uint64_t epoch;
+    uint64_t epoch, before;
     size_t count;
     int fault;
 
@@ -344,6 +298,9 @@ static void on_write(fuse_req_t request, fuse_ino_t inode, const char *text, siz
         reply_error(request, EINVAL);
         return;
     }
+    before = node->kind == VIEW_EPOCH_FILE
+                 ? epochs_of_all(view_epochs(serve->view))
+                 : epochs_of_rank(view_epochs(serve->view), node->plan.rank, node->plan.world);
     fault = view_move(serve->view, node->kind == VIEW_EPOCH_FILE, node->plan.rank, node->plan.world,
                       epoch, &left, &count);
     if (fault) {
@@ -351,8 +308,8 @@ static void on_write(fuse_req_t request, fuse_ino_t inode, const char *text, siz
         reply_error(request, fault);
         return;
     }
-    for (size_t i = 0; i < count; i++)
-        readahead_left(serve->readahead, left[i].inode);
+    if (left || before != epoch)
+        warm(serve, node, left, count, epoch);
     if (left)
         atomic_fetch_add(&serve->counters.switches, 1);
     names_drop(serve->names, request, size, left, count);

@@ -2,9 +2,13 @@
  */
 #include "control.h"
 
+#include "memory.h"
+
 #include "../core/version.h"
 
 #include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static json_t *number(uint64_t value)
@@ -62,6 +66,27 @@ static json_t *bad_shards(const struct index *index)
 
 #define READERS_MOST 64
 
+/* One reader; its shares are left out while nothing is known of them. */
+static json_t *reader(const struct follow_reader *seen)
+{
+    const struct pace *pace = &seen->pace;
+    json_t *object = json_object();
+
+    json_object_set_new(object, "path", json_string(seen->path));
+    json_object_set_new(object, "epoch", number(seen->epoch));
+    json_object_set_new(object, "rank", number(seen->rank));
+    json_object_set_new(object, "world", number(seen->world));
+    json_object_set_new(object, "position", number(seen->position));
+    json_object_set_new(object, "length", number(seen->length));
+    json_object_set_new(object, "samples_per_s", json_real(pace->samples_per_s));
+    json_object_set_new(object, "bytes_per_s", json_real(pace->bytes_per_s));
+    json_object_set_new(object, "idle_s", json_real((double)seen->idle_ns / 1e9));
+    if (pace->hit_rate >= 0)
+        json_object_set_new(object, "hit_rate", json_real(pace->hit_rate));
+    json_object_set_new(object, "wait_share", json_real(pace->wait_share));
+    return object;
+}
+
 static json_t *readers(struct readahead *readahead)
 {
     struct follow_reader list[READERS_MOST];
@@ -69,14 +94,74 @@ static json_t *readers(struct readahead *readahead)
     json_t *array = json_array();
 
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(
-            array,
-            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "path", list[i].path, "epoch",
-                      (json_int_t)list[i].epoch, "rank", (json_int_t)list[i].rank, "world",
-                      (json_int_t)list[i].world, "position", (json_int_t)list[i].position, "length",
-                      (json_int_t)list[i].length, "samples_per_s", list[i].rate, "idle_s",
-                      (double)list[i].idle_ns / 1e9));
+        json_array_append_new(array, reader(&list[i]));
     return array;
+}
+
+static json_t *read_latency(const struct latency *latency)
+{
+    json_t *object = json_object(), *buckets = json_array();
+
+    json_object_set_new(object, "p50_us", json_real(latency_percentile_us(latency, 0.5)));
+    json_object_set_new(object, "p90_us", json_real(latency_percentile_us(latency, 0.9)));
+    json_object_set_new(object, "p99_us", json_real(latency_percentile_us(latency, 0.99)));
+    json_object_set_new(object, "max_us", json_real((double)atomic_load(&latency->most_ns) / 1e3));
+    for (unsigned i = 0; i < LATENCY_BUCKETS; i++) {
+        uint64_t count = atomic_load(&latency->counts[i]);
+        if (count)
+            json_array_append_new(buckets, json_pack("{s:f, s:I}", "below_us", latency_below_us(i),
+                                                     "reads", (json_int_t)count));
+    }
+    json_object_set_new(object, "buckets", buckets);
+    return object;
+}
+
+static json_t *storage(const struct reader_figures *figures)
+{
+    return json_pack("{s:I, s:I, s:I, s:f, s:I}", "reads", (json_int_t)figures->reads, "bytes",
+                     (json_int_t)figures->bytes, "direct_reads", (json_int_t)figures->direct_reads,
+                     "seconds", (double)figures->ns / 1e9, "failed", (json_int_t)figures->failed);
+}
+
+/* Of this many files pushed, one read again is worth a warning. */
+#define LOST_SHARE 20
+
+static json_t *warnings(const struct control *control, const struct readahead_figures *ahead)
+{
+    json_t *array = json_array();
+    char text[256];
+
+    if (control->dataset->uneven)
+        json_array_append_new(array,
+                              json_string("samples differ in their fields: a path of one epoch may "
+                                          "be missing in the next; fields= mends that"));
+    if (ahead->follow.repeated) {
+        snprintf(text, sizeof text,
+                 "an epoch was read again %llu times: was .control written between epochs?",
+                 (unsigned long long)ahead->follow.repeated);
+        json_array_append_new(array, json_string(text));
+    }
+    if (ahead->follow.lost > ahead->files / LOST_SHARE + LOST_SHARE) {
+        snprintf(text, sizeof text,
+                 "memory is short: %llu files were dropped from the page cache before they were "
+                 "read again; this process may use %llu MiB",
+                 (unsigned long long)ahead->follow.lost,
+                 (unsigned long long)(memory_limit() >> 20));
+        json_array_append_new(array, json_string(text));
+    }
+    if (atomic_load(&control->serve->counters.undone_stores))
+        json_array_append_new(array, json_string("somebody stores into samples through a shared "
+                                                 "mapping; that is undone"));
+    return array;
+}
+
+static double uptime(const struct control *control)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - control->started.tv_sec) +
+           (double)(now.tv_nsec - control->started.tv_nsec) / 1e9;
 }
 
 char *status_text(const struct control *control, size_t *bytes)
@@ -87,12 +172,14 @@ char *status_text(const struct control *control, size_t *bytes)
     struct counters *counters = &control->serve->counters;
     struct readahead *readahead = control->serve->readahead;
     struct readahead_figures ahead = {0};
+    struct reader_figures shards = reader_figures(control->reader);
     json_t *root = json_object();
     char *text, *ended;
 
     if (readahead)
         ahead = readahead_figures(readahead);
     json_object_set_new(root, "version", json_string(SHUFFLEFS_VERSION));
+    json_object_set_new(root, "uptime_s", json_real(uptime(control)));
     json_object_set_new(root, "fingerprint", json_string(dataset->fingerprint));
     json_object_set_new(root, "samples", number(index->sample_count));
     json_object_set_new(root, "members", number(index->member_count));
@@ -119,11 +206,18 @@ char *status_text(const struct control *control, size_t *bytes)
     json_object_set_new(root, "bytes", number(atomic_load(&counters->bytes)));
     json_object_set_new(root, "pushed_files", number(ahead.files));
     json_object_set_new(root, "pushed", number(ahead.bytes));
-    json_object_set_new(root, "pushed_unread", number(ahead.ahead));
-    json_object_set_new(root, "failed_ahead", number(ahead.unread));
+    json_object_set_new(root, "pushed_unread", number(ahead.follow.ahead));
+    json_object_set_new(root, "pushed_limit", number(ahead.limit));
+    json_object_set_new(root, "pushed_lost", number(ahead.follow.lost));
+    json_object_set_new(root, "failed_ahead", number(shards.failed));
+    json_object_set_new(root, "hits", number(ahead.follow.hits));
+    json_object_set_new(root, "read_latency", read_latency(&counters->latency));
+    json_object_set_new(root, "storage", storage(&shards));
+    json_object_set_new(root, "repeated_epochs", number(ahead.follow.repeated));
     json_object_set_new(root, "refused_writes", number(atomic_load(&counters->refused_writes)));
     json_object_set_new(root, "undone_stores", number(atomic_load(&counters->undone_stores)));
     json_object_set_new(root, "errors", errors(control));
+    json_object_set_new(root, "warnings", warnings(control, &ahead));
     text = json_dumps(root, JSON_INDENT(2));
     json_decref(root);
     if (!text)

@@ -261,6 +261,8 @@ int stream_prepare(struct view *view, struct view_node *node)
 struct cursor {
     char *buffer;
     uint64_t at, from, end; /* [from, end) is wanted */
+    char *scratch;          /* of a read ahead; else NULL */
+    size_t room;
 };
 
 /* Passes a piece of `size` bytes; the part of it that is wanted: from *skip on, `*take` bytes, to
@@ -299,6 +301,24 @@ static int pass_headers(struct view *view, struct cursor *cursor, const struct p
     return 0;
 }
 
+/* `size` bytes of a member. */
+static int read_data(struct reader *reader, const struct cursor *cursor, uint64_t member, char *to,
+                     size_t size, uint64_t from)
+{
+    while (cursor->scratch && size) {
+        char *data;
+        ssize_t got = reader_read_ahead(reader, member, cursor->scratch, cursor->room, from, size,
+                                        &data);
+        if (got <= 0)
+            return -EIO;
+        memcpy(to, data, (size_t)got);
+        to += got;
+        size -= (size_t)got;
+        from += (uint64_t)got;
+    }
+    return size == 0 || reader_read(reader, member, to, size, from) == (ssize_t)size ? 0 : -EIO;
+}
+
 static int pass_data(struct view *view, struct reader *reader, struct cursor *cursor,
                      const struct part *part)
 {
@@ -309,10 +329,8 @@ static int pass_data(struct view *view, struct reader *reader, struct cursor *cu
     if (to && part->member < 0) {
         dataset_label_text(view_dataset(view), part->sample, label);
         memcpy(to, label + skip, take);
-    } else if (to) {
-        ssize_t got = reader_read(reader, (uint64_t)part->member, to, take, skip);
-        if (got < 0 || (size_t)got != take)
-            return -EIO;
+    } else if (to && read_data(reader, cursor, (uint64_t)part->member, to, take, skip)) {
+        return -EIO;
     }
     to = pass(cursor, round_up(part->size) - part->size, &skip, &take);
     if (to)
@@ -337,10 +355,10 @@ static int pass_sample(struct view *view, struct reader *reader, const struct vi
     return fault;
 }
 
-ssize_t stream_read(struct view *view, struct reader *reader, const struct view_node *node,
-                    char *buffer, size_t size, uint64_t from)
+static ssize_t give(struct view *view, struct reader *reader, const struct view_node *node,
+                    struct cursor cursor)
 {
-    struct cursor cursor = {.buffer = buffer, .from = from, .end = from + size};
+    uint64_t from = cursor.from;
     struct order *order;
     uint64_t position, skip;
     size_t take;
@@ -364,4 +382,20 @@ ssize_t stream_read(struct view *view, struct reader *reader, const struct view_
     if (to)
         memset(to, 0, take);
     return (ssize_t)(cursor.end - from);
+}
+
+ssize_t stream_read(struct view *view, struct reader *reader, const struct view_node *node,
+                    char *buffer, size_t size, uint64_t from)
+{
+    return give(view, reader, node,
+                (struct cursor){.buffer = buffer, .from = from, .end = from + size});
+}
+
+ssize_t stream_read_ahead(struct view *view, struct reader *reader, const struct view_node *node,
+                          char *buffer, size_t size, uint64_t from, char *scratch, size_t room)
+{
+    return give(
+        view, reader, node,
+        (struct cursor){
+            .buffer = buffer, .from = from, .end = from + size, .scratch = scratch, .room = room});
 }

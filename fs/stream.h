@@ -21,4 +21,9 @@ int stream_prepare(struct view *view, struct view_node *node);
 ssize_t stream_read(struct view *view, struct reader *reader, const struct view_node *node,
                     char *buffer, size_t size, uint64_t from);
 
+/* The same for a read that nobody waits for: faults are nobody's yet, and shards may be read around
+ * the page cache. `scratch` is `room` bytes, as reader_read_ahead() wants them. */
+ssize_t stream_read_ahead(struct view *view, struct reader *reader, const struct view_node *node,
+                          char *buffer, size_t size, uint64_t from, char *scratch, size_t room);
+
 #endif

@@ -435,6 +435,13 @@ void view_forget(struct view *view, uint64_t inode, uint64_t count)
     free_node(node);
 }
 
+void view_hold(struct view *view, struct view_node *node)
+{
+    pthread_mutex_lock(&view->lock);
+    node->lookups++;
+    pthread_mutex_unlock(&view->lock);
+}
+
 /* A control file shows one inode number for each name, though the kernel gets a new inode at each
  * LOOKUP: cp looks at a file twice, and calls it replaced when the number differs. */
 static uint64_t shown_inode(const struct view_node *node)

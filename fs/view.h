@@ -97,6 +97,9 @@ int view_lookup(struct view *view, const struct view_node *parent, const char *n
 /* The kernel forgot `count` LOOKUPs of a node. */
 void view_forget(struct view *view, uint64_t inode, uint64_t count);
 
+/* A node is kept until view_forget(view, inode, 1), as though the kernel knew it once more. */
+void view_hold(struct view *view, struct view_node *node);
+
 /* What stat shows, but for the size of control files that were truncated since; of a list only once
  * it is prepared. The inode exists. -ENOENT for a node that does not, -ENOMEM. */
 int view_stat(struct view *view, uint64_t inode, struct stat *status);

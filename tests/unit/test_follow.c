@@ -29,7 +29,7 @@ static void begin(uint64_t reader_bytes, uint64_t total_bytes, uint64_t world)
     }
     set.first[SAMPLES] = SAMPLES;
     cr_assert_eq(epochs_open(&epochs, &spec, SAMPLES, 0), 0);
-    cr_assert_eq(follow_open(&follow, &set, epochs, reader_bytes, total_bytes), 0);
+    cr_assert_eq(follow_open(&follow, &set, epochs, reader_bytes, total_bytes, false), 0);
     folder->inode = VIEW_NODE_INODE + 5;
     folder->parent = VIEW_CURRENT_INODE;
     folder->kind = VIEW_RANK;
@@ -60,7 +60,7 @@ static uint64_t push_all(uint64_t *first, uint64_t *last)
     struct follow_push push;
     uint64_t count = 0;
 
-    while (follow_next_push(follow, &push)) {
+    while (follow_next_push(follow, 0, &push)) {
         if (count++ == 0 && first)
             *first = push.position;
         if (last)
@@ -87,14 +87,14 @@ Test(follow, pushes_stay_ahead_of_a_reader_in_order_and_the_window_grows)
 
     begin(1 << 30, 1 << 30, 2);
     follow_listed(follow, folder, folder->plan.length);
-    follow_read(follow, member_at(0), false);
+    follow_read(follow, member_at(0), false, 0);
     cr_assert_eq(push_all(NULL, NULL), 0, "one read is no reader");
-    follow_read(follow, member_at(1), false);
+    follow_read(follow, member_at(1), false, 0);
     cr_assert(push_all(&first, &last) > 0);
     cr_assert(first > 1 && last < 200, "the first window is small");
     for (int i = 0; i < 3; i++) {
         before = last;
-        follow_read(follow, member_at(last + 1), false);
+        follow_read(follow, member_at(last + 1), false, 0);
         cr_assert(push_all(&first, &last) > 0);
         cr_assert(first > before + 1);
     }
@@ -114,12 +114,12 @@ Test(follow, every_position_is_pushed_or_read_once_and_none_past_the_end)
     follow_listed(follow, folder, length);
     for (uint64_t p = 0; p < length; p++) {
         if (!seen[p]) {
-            follow_read(follow, member_at(p), false);
+            follow_read(follow, member_at(p), false, 0);
             seen[p]++;
         } else if (p % FOLLOW_MARK_EVERY == 0) {
             follow_looked(follow, folder, p);
         }
-        for (int i = 0; i < 3 && follow_next_push(follow, &push); i++) {
+        for (int i = 0; i < 3 && follow_next_push(follow, 0, &push); i++) {
             cr_assert(push.position < length);
             cr_assert(push.position > p, "what is behind the reader is not pushed");
             seen[push.position]++;
@@ -142,20 +142,20 @@ Test(follow, bytes_ahead_are_bounded_for_one_reader_and_for_all)
     follow_listed(follow, folder, SAMPLES);
     follow_listed(follow, other, SAMPLES);
     for (uint64_t p = 0; p < 3000; p += 50) {
-        follow_read(follow, member_at(p), false);
+        follow_read(follow, member_at(p), false, 0);
         push_all(NULL, NULL);
-        cr_assert(follow_bytes_ahead(follow) <= 500 * BYTES);
+        cr_assert(follow_figures(follow).ahead <= 500 * BYTES);
     }
     folder->epoch = 1;
     for (uint64_t p = 0; p < 3000; p += 50) {
-        follow_read(follow, member_at(p), false);
+        follow_read(follow, member_at(p), false, 0);
         push_all(NULL, NULL);
-        cr_assert(follow_bytes_ahead(follow) <= 800 * BYTES);
+        cr_assert(follow_figures(follow).ahead <= 800 * BYTES);
     }
-    cr_assert(follow_bytes_ahead(follow) > 700 * BYTES);
+    cr_assert(follow_figures(follow).ahead > 700 * BYTES);
     follow_left(follow, folder->inode);
     follow_left(follow, other->inode);
-    cr_assert_eq(follow_bytes_ahead(follow), 0);
+    cr_assert_eq(follow_figures(follow).ahead, 0);
     cr_assert_eq(push_all(NULL, NULL), 0);
     free(other);
     end();
@@ -167,17 +167,17 @@ Test(follow, what_the_reader_passed_is_no_longer_ahead)
 
     begin(1 << 30, 1 << 30, 1);
     follow_listed(follow, folder, SAMPLES);
-    follow_read(follow, member_at(0), false);
-    follow_read(follow, member_at(1), false);
+    follow_read(follow, member_at(0), false, 0);
+    follow_read(follow, member_at(1), false, 0);
     push_all(NULL, &last);
     for (uint64_t mark = FOLLOW_MARK_EVERY; mark < SAMPLES; mark += FOLLOW_MARK_EVERY) {
         follow_looked(follow, folder, mark);
         push_all(NULL, &last);
         if (mark < last)
-            cr_assert_eq(follow_bytes_ahead(follow), (last + 1 - mark) * BYTES);
+            cr_assert_eq(follow_figures(follow).ahead, (last + 1 - mark) * BYTES);
     }
     follow_looked(follow, folder, SAMPLES - 1);
-    cr_assert(follow_bytes_ahead(follow) <= 2 * BYTES);
+    cr_assert(follow_figures(follow).ahead <= 2 * BYTES);
     end();
 }
 
@@ -189,7 +189,7 @@ Test(follow, a_reader_in_random_order_gets_little_pushed)
     follow_listed(follow, folder, SAMPLES);
     for (int i = 0; i < 4000; i++) {
         random = random * 6364136223846793005u + 1442695040888963407u;
-        follow_read(follow, member_at((random >> 33) % SAMPLES), false);
+        follow_read(follow, member_at((random >> 33) % SAMPLES), false, 0);
         pushed += push_all(NULL, NULL);
     }
     cr_assert(pushed < 4000 / 20, "%llu were pushed for 4000 reads", (unsigned long long)pushed);
@@ -214,11 +214,11 @@ Test(follow, interleaved_batches_are_one_reader)
                 if (!seen[p]) {
                     seen[p] = 1;
                     reads++;
-                    follow_read(follow, member_at(p), false);
+                    follow_read(follow, member_at(p), false, 0);
                 } else if (p % FOLLOW_MARK_EVERY == 0) {
                     follow_looked(follow, folder, p);
                 }
-                for (int k = 0; k < 2 && follow_next_push(follow, &push); k++) {
+                for (int k = 0; k < 2 && follow_next_push(follow, 0, &push); k++) {
                     seen[push.position] = 1;
                 }
             }
@@ -241,7 +241,7 @@ Test(follow, names_are_looked_up_ahead_of_a_reader_that_never_listed)
     cr_assert(follow_next_names(follow, &names));
     cr_assert_str_eq(names.path, "current/rank-0");
     cr_assert(names.start <= 8 && names.end > 1000);
-    follow_named(follow, &names, names.end);
+    follow_named(follow, &names, names.folder, names.end);
     named = names.end;
     /* Then only the marks are met. */
     for (uint64_t mark = FOLLOW_MARK_EVERY; mark < SAMPLES; mark += FOLLOW_MARK_EVERY) {
@@ -249,7 +249,7 @@ Test(follow, names_are_looked_up_ahead_of_a_reader_that_never_listed)
         while (follow_next_names(follow, &names)) {
             cr_assert_eq(names.start, named, "no gap and nothing twice");
             named = names.end;
-            follow_named(follow, &names, names.end);
+            follow_named(follow, &names, names.folder, names.end);
         }
         cr_assert(named > mark || named == SAMPLES);
     }
@@ -264,12 +264,12 @@ Test(follow, pushes_wait_for_names)
 
     begin(1 << 30, 1 << 30, 1);
     follow_looked(follow, folder, 0);
-    follow_read(follow, member_at(0), false);
+    follow_read(follow, member_at(0), false, 0);
     follow_looked(follow, folder, 1);
-    follow_read(follow, member_at(1), false);
+    follow_read(follow, member_at(1), false, 0);
     cr_assert_eq(push_all(NULL, NULL), 0);
     cr_assert(follow_next_names(follow, &names));
-    follow_named(follow, &names, names.end);
+    follow_named(follow, &names, names.folder, names.end);
     cr_assert(push_all(NULL, &last) > 0);
     cr_assert(last < names.end);
     end();
@@ -281,16 +281,16 @@ Test(follow, pages_that_the_kernel_dropped_are_pushed_again)
 
     begin(1 << 30, 1 << 30, 1);
     follow_listed(follow, folder, SAMPLES);
-    follow_read(follow, member_at(0), false);
-    follow_read(follow, member_at(1), false);
-    cr_assert(follow_next_push(follow, &push));
+    follow_read(follow, member_at(0), false, 0);
+    follow_read(follow, member_at(1), false, 0);
+    cr_assert(follow_next_push(follow, 0, &push));
     cr_assert(!push.distrust);
-    follow_read(follow, member_at(push.position + 1), true);
-    cr_assert(follow_next_push(follow, &push));
+    follow_read(follow, member_at(push.position + 1), true, 0);
+    cr_assert(follow_next_push(follow, 0, &push));
     cr_assert(!push.distrust, "one may have been on its way");
     for (uint64_t p = push.position + 1; p < push.position + 5; p++)
-        follow_read(follow, member_at(p), true);
-    cr_assert(follow_next_push(follow, &push));
+        follow_read(follow, member_at(p), true, 0);
+    cr_assert(follow_next_push(follow, 0, &push));
     cr_assert(push.distrust);
     end();
 }
@@ -302,10 +302,214 @@ Test(follow, more_folders_than_tracks_push_out_the_oldest)
         folder->inode = VIEW_NODE_INODE + i;
         folder->epoch = i;
         follow_listed(follow, folder, SAMPLES);
-        follow_read(follow, member_at(0), false);
-        follow_read(follow, member_at(1), false);
+        follow_read(follow, member_at(0), false, 0);
+        follow_read(follow, member_at(1), false, 0);
         push_all(NULL, NULL);
     }
-    cr_assert(follow_bytes_ahead(follow) < (uint64_t)64 * 600 * BYTES);
+    cr_assert(follow_figures(follow).ahead < (uint64_t)64 * 600 * BYTES);
+    end();
+}
+
+/* A reader takes every position in order, and is met at marks and at what was not pushed. */
+static void read_through(bool cached)
+{
+    static unsigned char pushed[SAMPLES];
+    struct follow_push push;
+
+    memset(pushed, 0, sizeof pushed);
+    for (uint64_t p = 0; p < folder->plan.length; p++) {
+        if (p % FOLLOW_MARK_EVERY == 0 || p + 1 == folder->plan.length)
+            follow_looked(follow, folder, p);
+        if (!cached && !pushed[p])
+            follow_read(follow, member_at(p), false, 0);
+        while (follow_next_push(follow, 0, &push))
+            if (push.epoch == folder->epoch)
+                pushed[push.position] = 1;
+    }
+}
+
+Test(follow, the_next_epoch_is_warmed_when_this_one_is_claimed)
+{
+    struct follow_names names;
+    struct follow_push push;
+    uint64_t warmed = 0, other = 0;
+
+    begin((uint64_t)500 * BYTES, 1 << 30, 2);
+    follow_listed(follow, folder, folder->plan.length);
+    read_through(false);
+    cr_assert(follow_next_names(follow, &names), "its names first");
+    cr_assert_str_eq(names.path, "epoch-1/rank-0");
+    cr_assert_eq(names.folder, TRACK_FOLDER_UNKNOWN);
+    cr_assert_eq(names.epoch, 1u);
+    cr_assert_eq(push_all(NULL, NULL), 0u);
+    follow_named(follow, &names, VIEW_NODE_INODE + 77, names.end);
+    while (follow_next_push(follow, 0, &push)) {
+        cr_assert_eq(push.epoch, 1u);
+        cr_assert_eq(push.position, warmed);
+        warmed++;
+    }
+    cr_assert(warmed > 100 && warmed <= 500, "%llu", (unsigned long long)warmed);
+    /* `current` moves: the reader finds it in another folder, and nothing is claimed twice. */
+    follow_moved(follow, folder->inode, 1);
+    folder->inode = VIEW_NODE_INODE + 99;
+    folder->epoch = 1;
+    follow_listed(follow, folder, folder->plan.length);
+    follow_looked(follow, folder, 0);
+    follow_read(follow, member_at(warmed), false, 0);
+    cr_assert(follow_next_push(follow, 0, &push));
+    other = push.position;
+    cr_assert(push.epoch == 1 && other > warmed);
+    end();
+}
+
+Test(follow, a_warmed_epoch_shares_the_bound_of_the_one_before)
+{
+    struct follow_names names;
+
+    begin((uint64_t)30000 * BYTES, 1 << 30, 1);
+    follow_listed(follow, folder, folder->plan.length);
+    for (uint64_t p = 0; p < 6; p++)
+        follow_read(follow, member_at(p * 60), false, 0);
+    for (uint64_t p = 360; p < SAMPLES - 16000; p += 60) {
+        follow_read(follow, member_at(p), false, 0);
+        push_all(NULL, NULL);
+    }
+    while (follow_next_names(follow, &names))
+        follow_named(follow, &names, VIEW_NODE_INODE + 78, names.end);
+    push_all(NULL, NULL);
+    cr_assert(follow_figures(follow).ahead <= (uint64_t)30000 * BYTES);
+    end();
+}
+
+Test(follow, a_switch_warms_what_was_read_and_nothing_else)
+{
+    struct follow_names names;
+    uint64_t first = 9, last = 0;
+
+    begin(1 << 30, 1 << 30, 2);
+    follow_listed(follow, folder, 100);
+    cr_assert(!follow_moved(follow, folder->inode, 4), "listed, not read");
+    follow_listed(follow, folder, 100);
+    for (uint64_t p = 0; p < 50; p++)
+        follow_read(follow, member_at(p), false, 0);
+    cr_assert(follow_moved(follow, folder->inode, 4));
+    cr_assert(follow_next_names(follow, &names));
+    cr_assert_str_eq(names.path, "current/rank-0");
+    cr_assert_eq(names.epoch, 4u);
+    follow_named(follow, &names, VIEW_NODE_INODE + 80, names.end);
+    cr_assert(push_all(&first, &last) > 100);
+    cr_assert_eq(first, 0u);
+    /* And of the old folder nothing is pushed. */
+    cr_assert(!follow_next_push(follow, 0, &(struct follow_push){0}));
+    end();
+}
+
+Test(follow, warming_is_not_shown_as_a_reader)
+{
+    struct follow_reader readers[4];
+
+    begin(1 << 30, 1 << 30, 1);
+    follow_warm(follow, "current/rank-0", 3, &folder->plan);
+    cr_assert_eq(follow_readers(follow, 0, readers, 4), 0u);
+    end();
+}
+
+Test(follow, an_epoch_read_twice_is_counted_and_told_of_once)
+{
+    char path[TRACK_PATH];
+    uint64_t epoch, sample;
+
+    begin(1 << 30, 1 << 30, 1);
+    follow_listed(follow, folder, SAMPLES);
+    read_through(false);
+    cr_assert_eq(follow_figures(follow).repeated, 0u);
+    cr_assert(!follow_next_repeat(follow, path, &epoch));
+    for (unsigned pass = 1; pass < 4; pass++) {
+        read_through(false);
+        cr_assert_eq(follow_figures(follow).repeated, pass);
+        cr_assert_eq(follow_next_repeat(follow, path, &epoch), pass == 1);
+        cr_assert_str_eq(path, "current/rank-0");
+    }
+    while (follow_next_probe(follow, &sample))
+        ;
+    /* Another epoch is none. */
+    folder->inode++;
+    folder->epoch = 1;
+    follow_listed(follow, folder, SAMPLES);
+    read_through(false);
+    cr_assert_eq(follow_figures(follow).repeated, 3u);
+    end();
+}
+
+Test(follow, looking_at_all_names_again_is_no_pass_and_reading_what_is_cached_is_one)
+{
+    char path[TRACK_PATH];
+    uint64_t epoch, sample = 0;
+    struct order *order;
+
+    begin(1 << 30, 1 << 30, 1);
+    follow_listed(follow, folder, SAMPLES);
+    read_through(false);
+    /* `ls -l`: marks alone, and what is probed is not read. */
+    follow_looked(follow, folder, 0);
+    cr_assert(follow_next_probe(follow, &sample));
+    order = epochs_get(epochs, 0);
+    cr_assert(sample == order_sample(order, 60), "a little ahead of it");
+    epochs_put(epochs, order);
+    read_through(true);
+    while (follow_next_probe(follow, &sample))
+        ;
+    cr_assert_eq(follow_figures(follow).repeated, 0u);
+    /* A reader whose files are all cached but the one that was probed. */
+    follow_looked(follow, folder, 0);
+    while (!follow_next_probe(follow, &sample))
+        follow_looked(follow, folder, 0);
+    follow_read(follow, sample, true, 0);
+    cr_assert_eq(follow_figures(follow).repeated, 1u);
+    cr_assert_eq(follow_figures(follow).lost, 0u, "dropped on purpose");
+    cr_assert(follow_next_repeat(follow, path, &epoch));
+    end();
+}
+
+Test(follow, pages_dropped_again_and_again_shrink_what_is_pushed)
+{
+    uint64_t before, after;
+
+    begin((uint64_t)8 << 20, 1 << 30, 1);
+    follow_listed(follow, folder, SAMPLES);
+    for (uint64_t p = 0; p < 300; p += 60)
+        follow_read(follow, member_at(p), false, 0);
+    push_all(NULL, NULL);
+    before = follow_figures(follow).ahead;
+    for (uint64_t p = 300; p < 340; p++) {
+        follow_read(follow, member_at(p), true, 0);
+        push_all(NULL, NULL);
+    }
+    after = follow_figures(follow).ahead;
+    cr_assert(before > (uint64_t)6 << 20 && after <= (uint64_t)2 << 20, "%llu, then %llu",
+              (unsigned long long)before, (unsigned long long)after);
+    cr_assert_eq(follow_figures(follow).lost, 40u);
+    end();
+}
+
+Test(follow, hits_are_what_was_passed_without_being_asked_for)
+{
+    struct follow_reader reader;
+
+    begin(1 << 30, 1 << 30, 1);
+    follow_listed(follow, folder, SAMPLES);
+    follow_at(follow, 1000000000);
+    for (uint64_t p = 0; p < SAMPLES; p += p < 100 ? 1 : 50) {
+        follow_at(follow, 1000000000 + p * 100000);
+        follow_read(follow, member_at(p), false, 50000);
+        push_all(NULL, NULL);
+    }
+    cr_assert_eq(follow_readers(follow, 3000000000, &reader, 1), 1u);
+    cr_assert(follow_figures(follow).hits > 19400 && follow_figures(follow).hits < 19500);
+    cr_assert(reader.pace.hit_rate > 0.97 && reader.pace.hit_rate < 0.99);
+    cr_assert(reader.pace.samples_per_s > 9900 && reader.pace.samples_per_s < 10100);
+    cr_assert(reader.pace.bytes_per_s > 9.8e6 && reader.pace.bytes_per_s < 10.2e6);
+    /* One read of 50 us in 50 samples of 100 us. */
+    cr_assert(reader.pace.wait_share > 0.009 && reader.pace.wait_share < 0.011);
     end();
 }

@@ -98,7 +98,7 @@ Test(index, offsets_lead_to_the_bytes_in_every_format)
         if (f == 1 || f == 2)
             folder_add_tar(&folder, "b.tar", formats[f], LIST(deep, "deep one"));
         cr_assert_eq(open_index(), 0);
-        cr_assert_eq(reader_open(&reader, set, 0), 0);
+        cr_assert_eq(reader_open(&reader, set, 0, READER_DIRECT_AUTO), 0);
         cr_assert_eq(
             reader_read(reader, (uint64_t)index_find_field(set, 0, "jpg", 3), bytes, 16, 0), 5);
         cr_assert(memcmp(bytes, "first", 5) == 0);
@@ -367,7 +367,7 @@ Test(reader, a_changed_shard_gives_eio_until_it_is_back)
     folder_add_tar(&folder, "a.tar", "ustar", LIST("a.jpg", "1"));
     folder_add_tar(&folder, "b.tar", "ustar", LIST("b.jpg", "2"));
     cr_assert_eq(open_index(), 0);
-    cr_assert_eq(reader_open(&reader, set, 0), 0);
+    cr_assert_eq(reader_open(&reader, set, 0, READER_DIRECT_AUTO), 0);
     snprintf(path, sizeof path, "%s/a.tar", folder.path);
     cr_assert_eq(reader_read(reader, 0, &byte, 1, 0), 1);
     cr_assert_eq(stat(path, &status), 0);
@@ -399,7 +399,7 @@ Test(reader, serves_more_shards_than_it_may_keep_open)
         folder_add_tar(&folder, name, "ustar", LIST("a.jpg", text));
     }
     cr_assert_eq(open_index(), 0);
-    cr_assert_eq(reader_open(&reader, set, 4), 0);
+    cr_assert_eq(reader_open(&reader, set, 4, READER_DIRECT_AUTO), 0);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 40; i++) {
             int member = (i * 17) % 40;
@@ -409,5 +409,126 @@ Test(reader, serves_more_shards_than_it_may_keep_open)
         }
     }
     reader_close(reader);
+    end();
+}
+
+/* Bytes that tell their place, for a member of `size`. */
+static char *pattern(size_t size, unsigned salt)
+{
+    char *bytes = malloc(size + 1);
+
+    cr_assert(bytes);
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (char)('a' + (i * 7 + i / 512 + salt) % 26);
+    bytes[size] = '\0';
+    return bytes;
+}
+
+static void drop_from_cache(void)
+{
+    char path[400];
+    int fd;
+
+    snprintf(path, sizeof path, "%s/a.tar", folder.path);
+    fd = open(path, O_RDONLY);
+    cr_assert(fd >= 0);
+    fsync(fd);
+    cr_assert_eq(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    close(fd);
+}
+
+enum { ROOM = (1 << 17) + READER_SLACK };
+
+static void expect_same_bytes(struct reader *reader, char *const *bytes, const size_t *sizes,
+                              size_t count)
+{
+    char *buffer = aligned_alloc(READER_ALIGN, ROOM), *data[2] = {NULL, NULL};
+
+    cr_assert(buffer);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t members[2] = {2 * i, 2 * i + 1};
+        for (size_t from = 0; from < sizes[i]; from += 30011) {
+            ssize_t got = reader_read_ahead(reader, members[0], buffer, ROOM, from, 30011, data);
+            cr_assert(got > 0);
+            cr_assert(memcmp(data[0], bytes[i] + from, (size_t)got) == 0);
+        }
+        cr_assert_eq(reader_read_members(reader, members, 2, buffer, ROOM, data), 0);
+        cr_assert(memcmp(data[0], bytes[i], sizes[i]) == 0);
+        cr_assert(memcmp(data[1], "label", 5) == 0);
+        cr_assert_eq(reader_read_members(reader, members, 2, buffer, READER_SLACK + 512, data),
+                     -E2BIG);
+    }
+    free(buffer);
+}
+
+Test(reader, gives_the_same_bytes_through_the_page_cache_and_around_it)
+{
+    static const size_t sizes[] = {1, 511, 512, 4096, 5000, 40000, 70001};
+    enum { COUNT = sizeof sizes / sizeof *sizes };
+    static char names[COUNT * 2][16];
+    const char *members[COUNT * 4 + 1];
+    char *bytes[COUNT];
+
+    begin();
+    for (size_t i = 0; i < COUNT; i++) {
+        bytes[i] = pattern(sizes[i], (unsigned)i);
+        snprintf(names[2 * i], sizeof *names, "%zu.jpg", i);
+        snprintf(names[2 * i + 1], sizeof *names, "%zu.txt", i);
+        members[4 * i] = names[2 * i];
+        members[4 * i + 1] = bytes[i];
+        members[4 * i + 2] = names[2 * i + 1];
+        members[4 * i + 3] = "label";
+    }
+    members[COUNT * 4] = NULL;
+    folder_add_tar(&folder, "a.tar", "ustar", members);
+    cr_assert_eq(open_index(), 0);
+    for (int way = READER_DIRECT_AUTO; way <= READER_DIRECT_NEVER; way++) {
+        struct reader *reader;
+        cr_assert_eq(reader_open(&reader, set, 0, (enum reader_direct)way), 0);
+        for (int cold = 0; cold < 2; cold++) {
+            if (cold)
+                drop_from_cache();
+            expect_same_bytes(reader, bytes, sizes, COUNT);
+        }
+        cr_assert(way != READER_DIRECT_NEVER || reader_figures(reader).direct_reads == 0);
+        cr_assert(reader_figures(reader).reads > COUNT);
+        reader_close(reader);
+    }
+    for (size_t i = 0; i < COUNT; i++)
+        free(bytes[i]);
+    end();
+}
+
+Test(reader, a_read_ahead_that_fails_is_counted_apart_and_not_told)
+{
+    char *buffer = aligned_alloc(READER_ALIGN, ROOM), *data, path[400], header[512] = "changed";
+    struct reader *reader;
+    struct stat status;
+    uint64_t member = 0;
+    int fd;
+
+    begin();
+    folder_add_tar(&folder, "a.tar", "ustar", LIST("a.jpg", "1"));
+    cr_assert_eq(open_index(), 0);
+    cr_assert_eq(reader_open(&reader, set, 0, READER_DIRECT_AUTO), 0);
+    snprintf(path, sizeof path, "%s/a.tar", folder.path);
+    cr_assert_eq(stat(path, &status), 0);
+    cr_assert_eq(truncate(path, 700), 0);
+    cr_assert_eq(reader_read_ahead(reader, 0, buffer, ROOM, 0, 1, &data), -EIO);
+    cr_assert_eq(reader_read_members(reader, &member, 1, buffer, ROOM, &data), -EIO);
+    cr_assert_eq(reader_figures(reader).failed, 2u);
+    cr_assert_eq(reader_errors(reader, 0), 0u);
+    cr_assert(report_watch("a.tar") == NULL);
+    /* The same size and time, another header. */
+    cr_assert_eq(truncate(path, status.st_size), 0);
+    fd = open(path, O_WRONLY);
+    cr_assert(fd >= 0 && pwrite(fd, header, sizeof header, 0) == 512);
+    close(fd);
+    cr_assert_eq(utimensat(AT_FDCWD, path, (struct timespec[2]){status.st_atim, status.st_mtim}, 0),
+                 0);
+    cr_assert_eq(reader_read_ahead(reader, 0, buffer, ROOM, 0, 1, &data), -EIO);
+    cr_assert_eq(reader_read_members(reader, &member, 1, buffer, ROOM, &data), -EIO);
+    reader_close(reader);
+    free(buffer);
     end();
 }

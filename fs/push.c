@@ -1,0 +1,133 @@
+/* Pushes. Owns nothing but its threads' buffers. */
+#include "push.h"
+
+#include "stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Fields of one sample that are read at once; more are read one after the other. */
+#define AT_ONCE 64
+
+bool push_room_open(struct push_room *room)
+{
+    room->read = aligned_alloc(READER_ALIGN, PUSH_STORE_BYTES + READER_SLACK);
+    room->chunk = malloc(CHUNK_BYTES);
+    return room->read && room->chunk;
+}
+
+void push_room_close(struct push_room *room)
+{
+    free(room->read);
+    free(room->chunk);
+}
+
+/* Stores bytes of a file. False when the kernel does not have the inode, or the mount is gone. */
+static bool store(struct push *push, uint64_t inode, uint64_t at, char *bytes, size_t size)
+{
+    struct fuse_bufvec vector = FUSE_BUFVEC_INIT(size);
+
+    vector.buf[0].mem = bytes;
+    return fuse_lowlevel_notify_store(push->session, (fuse_ino_t)inode, (off_t)at, &vector, 0) == 0;
+}
+
+/* Whether the kernel has the inode: an empty store tells, for a microsecond. */
+static bool is_known(struct push *push, uint64_t inode)
+{
+    char none = 0;
+    return store(push, inode, 0, &none, 0);
+}
+
+static void count(struct push *push, uint64_t member, uint64_t bytes)
+{
+    names_want(push->names, member);
+    atomic_fetch_add_explicit(&push->files, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&push->bytes, bytes, memory_order_relaxed);
+}
+
+/* A file piece by piece. */
+static void push_member(struct push *push, uint64_t member, struct push_room *room)
+{
+    uint64_t done = 0;
+
+    while (done < PUSH_FILE_BYTES && !atomic_load(&push->stopping)) {
+        char *data;
+        ssize_t got = reader_read_ahead(push->reader, member, room->read,
+                                        PUSH_STORE_BYTES + READER_SLACK, done, PUSH_STORE_BYTES,
+                                        &data);
+        if (got <= 0 || !store(push, VIEW_MEMBER_INODE + member, done, data, (size_t)got))
+            break;
+        done += (uint64_t)got;
+        if ((size_t)got < PUSH_STORE_BYTES)
+            break;
+    }
+    if (done)
+        count(push, member, done);
+}
+
+static void push_members(struct push *push, const uint64_t *members, size_t many,
+                         struct push_room *room)
+{
+    const struct index *index = view_dataset(push->view)->index;
+    char *data[AT_ONCE];
+    int fault = reader_read_members(push->reader, members, many, room->read,
+                                    PUSH_STORE_BYTES + READER_SLACK, data);
+
+    if (fault == -E2BIG)
+        for (size_t i = 0; i < many; i++)
+            push_member(push, members[i], room);
+    for (size_t i = 0; !fault && i < many; i++) {
+        size_t size = index->members[members[i]].size;
+        if (store(push, VIEW_MEMBER_INODE + members[i], 0, data[i], size))
+            count(push, members[i], size);
+    }
+}
+
+void push_sample(struct push *push, const struct follow_push *what, struct push_room *room)
+{
+    const struct dataset *dataset = view_dataset(push->view);
+    const struct index *index = dataset->index;
+    struct order *order = epochs_get(view_epochs(push->view), what->epoch);
+    uint64_t sample, members[AT_ONCE];
+    size_t many = 0;
+    char label[24];
+
+    if (!order)
+        return;
+    sample = order_sample(order, plan_global(&what->plan, what->position));
+    epochs_put(view_epochs(push->view), order);
+    for (uint64_t m = index->first[sample]; m < index->first[sample + 1]; m++) {
+        if (!(what->fields & track_field_bit((uint16_t)index->members[m].field)) ||
+            index->members[m].size == 0 || (names_has(push->names, m) && !what->distrust) ||
+            !is_known(push, VIEW_MEMBER_INODE + m))
+            continue;
+        members[many++] = m;
+        if (many == AT_ONCE) {
+            push_members(push, members, many, room);
+            many = 0;
+        }
+    }
+    if (many && !atomic_load(&push->stopping))
+        push_members(push, members, many, room);
+    if (what->fields >> 63 && dataset->makes_cls && dataset->labels.of[sample] != LABELS_MISSING)
+        store(push, VIEW_LABEL_INODE + sample, 0, label,
+              dataset_label_text(dataset, sample, label));
+}
+
+bool push_chunk(struct push *push, const struct chunk *chunk, struct push_room *room, bool *read)
+{
+    size_t skip = chunk->marked ? CHUNK_MARK_BYTES : 0;
+    ssize_t got;
+
+    *read = false;
+    if (!is_known(push, chunk->stream->inode))
+        return false;
+    got = stream_read_ahead(push->view, push->reader, chunk->stream, room->chunk, chunk->size,
+                            chunk->from, room->read, PUSH_STORE_BYTES + READER_SLACK);
+    *read = got == (ssize_t)chunk->size;
+    if (!*read || chunk->size == skip || atomic_load(&push->stopping))
+        return true;
+    atomic_fetch_add_explicit(&push->bytes, chunk->size, memory_order_relaxed);
+    return store(push, chunk->stream->inode, chunk->from + skip, room->chunk + skip,
+                 chunk->size - skip);
+}

@@ -1,0 +1,110 @@
+/* Answers READs. Owns nothing. */
+#include "reading.h"
+
+#include "list.h"
+#include "stream.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+int reading_prepare(struct serve *serve, struct view_node *node)
+{
+    if (node->kind == VIEW_LIST)
+        return list_prepare(serve->view, node);
+    return node->kind == VIEW_STREAM ? stream_prepare(serve->view, node) : 0;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* Counts a READ of samples' bytes; returns how long it took. */
+static uint64_t count(struct serve *serve, ssize_t got, uint64_t since)
+{
+    uint64_t took = now_ns() - since;
+
+    atomic_fetch_add_explicit(&serve->counters.reads, 1, memory_order_relaxed);
+    if (got > 0)
+        atomic_fetch_add_explicit(&serve->counters.bytes, (unsigned long long)got,
+                                  memory_order_relaxed);
+    latency_add(&serve->counters.latency, took);
+    return took;
+}
+
+static ssize_t read_text(const char *text, size_t bytes, char *buffer, size_t size, uint64_t from)
+{
+    if (from >= bytes)
+        return 0;
+    if (size > bytes - from)
+        size = bytes - (size_t)from;
+    memcpy(buffer, text + from, size);
+    return (ssize_t)size;
+}
+
+static ssize_t read_member(struct serve *serve, uint64_t member, char *buffer, size_t size,
+                           uint64_t from)
+{
+    uint64_t since = now_ns(), took;
+    ssize_t got = reader_read(serve->reader, member, buffer, size, from);
+    bool known;
+
+    took = count(serve, got, since);
+    known = names_want(serve->names, member);
+    if (from == 0)
+        readahead_read(serve->readahead, member, known, took);
+    else
+        readahead_read_on(serve->readahead, member, took);
+    return got;
+}
+
+static ssize_t read_label(struct serve *serve, uint64_t sample, char *buffer, size_t size,
+                          uint64_t from)
+{
+    uint64_t since = now_ns();
+    char label[24];
+    size_t bytes = dataset_label_text(view_dataset(serve->view), sample, label);
+
+    readahead_read_label(serve->readahead, sample, now_ns() - since);
+    return read_text(label, bytes, buffer, size, from);
+}
+
+static ssize_t read_stream(struct serve *serve, struct view_node *node, char *buffer, size_t size,
+                           uint64_t from)
+{
+    uint64_t since = now_ns();
+    ssize_t got = (ssize_t)size;
+
+    if (!readahead_read_stream(serve->readahead, node, from, size, buffer))
+        got = stream_read(serve->view, serve->reader, node, buffer, size, from);
+    count(serve, got, since);
+    return got;
+}
+
+ssize_t reading_answer(struct serve *serve, uint64_t inode, char *buffer, size_t size,
+                       uint64_t from)
+{
+    struct view_node *node;
+    uint64_t which;
+    int fault;
+
+    if (view_is_member(serve->view, inode, &which))
+        return read_member(serve, which, buffer, size, from);
+    if (view_is_label(serve->view, inode, &which))
+        return read_label(serve, which, buffer, size, from);
+    node = view_node(serve->view, inode);
+    if (!node)
+        return -ENOENT;
+    fault = reading_prepare(serve, node);
+    if (fault)
+        return fault;
+    if (node->kind == VIEW_LIST)
+        return list_read(serve->view, node, buffer, size, from);
+    if (node->kind == VIEW_STREAM)
+        return read_stream(serve, node, buffer, size, from);
+    return node->text ? read_text(node->text, node->text_bytes, buffer, size, from) : -EISDIR;
+}

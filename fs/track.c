@@ -1,0 +1,161 @@
+/* Where a reader is, and what is ahead of it. Owns nothing. */
+#include "track.h"
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t track_field_bit(uint16_t field)
+{
+    return (uint64_t)1 << least(field, 62);
+}
+
+uint64_t track_bytes_at(const struct track *track, const struct index *index,
+                        const struct order *order, uint64_t position)
+{
+    uint64_t sample = order_sample(order, plan_global(&track->plan, position)), bytes = 0;
+
+    for (uint64_t m = index->first[sample]; m < index->first[sample + 1]; m++)
+        if (track->fields & track_field_bit((uint16_t)index->members[m].field))
+            bytes += index->members[m].size;
+    return bytes;
+}
+
+static void add_bytes(struct track *track, uint64_t bytes, uint64_t *total)
+{
+    track->bytes += bytes;
+    *total += bytes;
+}
+
+static void take_bytes(struct track *track, uint64_t bytes, uint64_t *total)
+{
+    bytes = least(bytes, track->bytes);
+    track->bytes -= bytes;
+    *total -= least(bytes, *total);
+}
+
+void track_release(struct track *track, uint64_t *total)
+{
+    take_bytes(track, track->bytes, total);
+    *track = (struct track){0};
+}
+
+void track_move_next(struct track *track, const struct index *index, const struct order *order,
+                     uint64_t position, uint64_t *total)
+{
+    position = least(position, track->plan.length);
+    for (; track->next < position; track->next++)
+        add_bytes(track, track_bytes_at(track, index, order, track->next), total);
+    for (; track->next > position; track->next--)
+        take_bytes(track, track_bytes_at(track, index, order, track->next - 1), total);
+}
+
+void track_move_head(struct track *track, const struct index *index, const struct order *order,
+                     uint64_t position, uint64_t *total)
+{
+    uint64_t fields = (uint64_t)__builtin_popcountll(track->fields);
+
+    for (uint64_t p = track->head; p < least(position, track->next); p++) {
+        uint64_t bytes = track_bytes_at(track, index, order, p);
+        take_bytes(track, bytes, total);
+        track->pace.sums.bytes += bytes;
+    }
+    track->pace.sums.samples += position - track->head;
+    track->pace.sums.files += (position - track->head) * (fields ? fields : 1);
+    track->head = position;
+    if (track->next < position)
+        track->next = position;
+}
+
+void track_add_field(struct track *track, const struct index *index, const struct order *order,
+                     uint64_t bit, uint64_t *total)
+{
+    if (track->fields & bit)
+        return;
+    take_bytes(track, track->bytes, total);
+    track->fields |= bit;
+    for (uint64_t p = track->head; p < track->next; p++)
+        add_bytes(track, track_bytes_at(track, index, order, p), total);
+}
+
+/* The position in [from, end) that shows this sample. */
+static bool locate(const struct track *track, const struct order *order, uint64_t sample,
+                   uint64_t from, uint64_t end, uint64_t *position)
+{
+    end = least(end, track->plan.length);
+    for (uint64_t p = from; p < end; p++) {
+        if (order_sample(order, plan_global(&track->plan, p)) == sample) {
+            *position = p;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where the reader is expected: at its head, or where it meets what was claimed for it. */
+static bool locate_expected(const struct track *track, const struct order *order, uint64_t sample,
+                            uint64_t *position)
+{
+    uint64_t border = track->next > track->head + TRACK_SLACK ? track->next - TRACK_SLACK
+                                                              : track->head;
+
+    return locate(track, order, sample, border, track->next + track->gap + TRACK_SLACK, position) ||
+           locate(track, order, sample, track->head, least(track->head + TRACK_SLACK, border),
+                  position);
+}
+
+/* Anywhere near. */
+static bool locate_near(const struct track *track, const struct order *order, uint64_t sample,
+                        uint64_t *position)
+{
+    return locate(track, order, sample, track->head > TRACK_NEAR ? track->head - TRACK_NEAR : 0,
+                  track->next + TRACK_NEAR, position);
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+typedef bool locator(const struct track *track, const struct order *order, uint64_t sample,
+                     uint64_t *position);
+
+/* The track in which `where` finds the sample closest to the reader or to what was claimed; of
+ * those met `steps` times or more. */
+static struct track *find_closest(struct track *tracks, size_t count, struct epochs *epochs,
+                                  uint64_t sample, locator *where, unsigned steps,
+                                  uint64_t *position)
+{
+    struct track *best = NULL;
+    uint64_t best_away = UINT64_MAX;
+
+    for (size_t i = 0; i < count; i++) {
+        struct track *track = &tracks[i];
+        struct order *order;
+        uint64_t at, away;
+        /* What only warms an epoch that nobody looked at yet has no reader. */
+        if (!track->folder || track->folder == TRACK_FOLDER_UNKNOWN || track->steps < steps ||
+            !(order = epochs_get(epochs, track->epoch)))
+            continue;
+        if (where(track, order, sample, &at)) {
+            away = least(distance(at, track->head), distance(at, track->next));
+            if (!best || away < best_away || (away == best_away && track->used > best->used)) {
+                best = track;
+                best_away = away;
+                *position = at;
+            }
+        }
+        epochs_put(epochs, order);
+    }
+    return best;
+}
+
+/* Most reads are where they are expected; the long search is for readers that were met before
+ * alone, as it takes 10 us each. */
+struct track *track_recognise(struct track *tracks, size_t count, struct epochs *epochs,
+                              uint64_t sample, uint64_t *position)
+{
+    return find_closest(tracks, count, epochs, sample, locate_expected, 0, position)
+               ?: find_closest(tracks, count, epochs, sample, locate_near, 1, position);
+}
