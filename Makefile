@@ -16,16 +16,18 @@ PACKAGES := fuse3 libarchive inih libxxhash jansson
 CFLAGS_ALL = -std=gnu17 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Wall -Wextra $(WERROR) $(OPT) -pthread -fno-strict-aliasing \
              $(shell pkg-config --cflags $(PACKAGES)) $(CFLAGS)
 LIBS_CORE  = $(shell pkg-config --libs libarchive inih libxxhash)
-LIBS_JSON  = $(shell pkg-config --libs jansson)
+LIBS_JSON  = $(shell pkg-config --libs jansson) -lm
 LIBS_TEST  = $(shell pkg-config --libs nettle)
 LIBS_FUSE  = $(shell pkg-config --libs fuse3)
 
 CORE  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard core/*.c))
 FS    := $(patsubst %.c,$(BUILD)/%.o,$(wildcard fs/*.c))
 FS_LIB := $(filter-out $(BUILD)/fs/main.o,$(FS))
+TOP   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard top/*.c))
 TOOLS := $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
 UNITS := $(wildcard tests/unit/test_*.c) tests/unit/shard.c
 SOURCES := $(wildcard core/*.[ch] fs/*.[ch] tools/*.[ch] tests/unit/*.[ch] bench/*.[ch])
+SOURCES += $(wildcard top/*.[ch])
 
 ifneq ($(V),1)
   Q := @
@@ -58,8 +60,11 @@ $(BUILD)/shufflefs-%: $(BUILD)/tools/shufflefs-%.o $(CORE)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_CORE) $(LIBS_JSON)
 
+$(BUILD)/shufflefs-top: $(TOP)
+
 # The unit tests twice: under Criterion, and in the plain runner that sanitizers and valgrind can see into.
 UNIT_FS := $(FS_LIB)
+UNIT_FS += $(TOP)
 $(BUILD)/unit-criterion: $(patsubst %.c,$(BUILD)/%.o,$(UNITS)) $(CORE) $(UNIT_FS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON) $(LIBS_TEST) $(shell pkg-config --libs criterion)
@@ -118,11 +123,13 @@ install: all
 	install -m 644 etc/shufflefs@.service $(DESTDIR)$(UNITDIR)
 	install -m 644 etc/shufflefs.bash-completion $(DESTDIR)$(BASHCOMPDIR)/shufflefs
 	ln -sf shufflefs $(DESTDIR)$(BASHCOMPDIR)/shufflefs-order
+	ln -sf shufflefs $(DESTDIR)$(BASHCOMPDIR)/shufflefs-top
 
 uninstall:
 	rm -f $(DESTDIR)$(BINDIR)/shufflefs $(patsubst $(BUILD)/%,$(DESTDIR)$(BINDIR)/%,$(TOOLS))
 	rm -f $(patsubst man/%,$(DESTDIR)$(MANDIR)/man1/%,$(wildcard man/*.1))
 	rm -f $(DESTDIR)$(UNITDIR)/shufflefs@.service $(DESTDIR)$(BASHCOMPDIR)/shufflefs $(DESTDIR)$(BASHCOMPDIR)/shufflefs-order
+	rm -f $(DESTDIR)$(BASHCOMPDIR)/shufflefs-top
 	rm -rf $(DESTDIR)$(DOCDIR)
 
 clean:

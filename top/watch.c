@@ -1,0 +1,335 @@
+/* The loop of shufflefs-top. Owns the readings, the source and the terminal while it runs.
+ *
+ * It waits for four things at once: the status, a key, a signal, the time of the next reading. So
+ * whatever the mount does, keys and signals are heard. */
+#include "watch.h"
+
+#include "../core/report.h"
+#include "reading.h"
+#include "screen.h"
+#include "source.h"
+#include "terminal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How long the mount may take to answer: before that is said, and before a report that somebody's
+ * script waits for is given up. */
+#define SAY_AFTER_S     2
+#define GIVE_UP_AFTER_S 5
+
+struct state {
+    const struct watch *watch;
+    struct source *source;
+    struct terminal terminal;
+    struct reading before, now; /* zeroed: not there yet */
+    double asked, next;         /* when the last reading was asked for, and when the next one is */
+    uint64_t reports;
+    bool keys, told; /* keys may come; that the mount does not answer was said */
+};
+
+enum { GO_ON = 0, FINISHED = -4096 }; /* FINISHED is no errno */
+
+/* What handlers leave for the loop. */
+static volatile sig_atomic_t ended, stopped;
+static int wake_fd = -1;
+
+static void on_signal(int number)
+{
+    static const uint64_t one = 1;
+    int saved = errno;
+
+    if (number == SIGTSTP)
+        stopped = 1;
+    else if (number != SIGWINCH)
+        ended = number;
+    if (write(wake_fd, &one, sizeof one) < 0) {
+        /* It is full of earlier wakes already. */
+    }
+    errno = saved;
+}
+
+static int watch_signals(bool screen)
+{
+    struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: a write must end */
+
+    wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wake_fd < 0)
+        return -errno;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    if (screen) {
+        sigaction(SIGQUIT, &action, NULL);
+        sigaction(SIGTSTP, &action, NULL);
+        sigaction(SIGWINCH, &action, NULL);
+    }
+    return 0;
+}
+
+static double now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static int flush_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return GO_ON;
+    /* A reader that has enough (`| head`) is no fault of anybody's. */
+    if (errno == EPIPE)
+        return FINISHED;
+    if (errno == EINTR && ended)
+        return ended;
+    report_error("standard output: %s", strerror(errno));
+    return errno ? -errno : -EIO;
+}
+
+static double waited(const struct state *state)
+{
+    return source_fd(state->source) >= 0 ? now_s() - state->asked : 0;
+}
+
+static int render(const struct state *state, bool whole, char **text)
+{
+    struct screen screen = {.mount = source_mount(state->source),
+                            .before = state->before.root ? &state->before : NULL,
+                            .now = state->now.root ? &state->now : NULL,
+                            .utf8 = state->watch->utf8};
+    char note[64];
+    double since = waited(state);
+    int fault;
+
+    if (!whole || isatty(STDOUT_FILENO))
+        terminal_size(&screen.width, &screen.height);
+    if (whole)
+        screen.height = 0;
+    else if (since >= SAY_AFTER_S) {
+        snprintf(note, sizeof note, "no answer for %.0f s", since);
+        screen.note = note;
+    } else if (!screen.now) {
+        screen.note = "waiting for the mount";
+    }
+    fault = screen_render(&screen, text);
+    if (fault)
+        report_error("%s", strerror(-fault));
+    return fault;
+}
+
+static int draw(struct state *state)
+{
+    char *text;
+    int fault = render(state, false, &text);
+
+    if (fault)
+        return fault;
+    fault = terminal_draw(&state->terminal, text);
+    free(text);
+    return fault == -EINTR ? GO_ON : fault;
+}
+
+static int print_text(struct state *state)
+{
+    char *text;
+    int fault = render(state, true, &text);
+
+    if (fault)
+        return fault;
+    if (state->reports)
+        putchar('\n');
+    fputs(text, stdout);
+    free(text);
+    return flush_output();
+}
+
+static int print_json(const struct state *state)
+{
+    json_t *root = reading_to_json(state->before.root ? &state->before : NULL, &state->now,
+                                   source_mount(state->source));
+
+    if (!root) {
+        report_error("%s", strerror(ENOMEM));
+        return -ENOMEM;
+    }
+    json_dumpf(root, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(root);
+    return flush_output();
+}
+
+/* A reading is there: shows it. */
+static int show(struct state *state)
+{
+    const struct watch *watch = state->watch;
+    int result;
+
+    /* Rates need two readings; a screen shows what it has until then. */
+    if (!watch->screen && !state->before.root && watch->interval_s > 0)
+        return GO_ON;
+    result = watch->screen ? draw(state) : watch->json ? print_json(state) : print_text(state);
+    if (result == GO_ON && ++state->reports == watch->count)
+        return FINISHED;
+    return result;
+}
+
+static int complain(const struct state *state, int fault)
+{
+    const char *mount = source_mount(state->source);
+
+    if (state->now.root && (fault == -ENOENT || fault == -ENODEV || fault == -ENOTCONN ||
+                            fault == -ECONNABORTED || fault == -ENOTDIR))
+        report_error("%s: the mount is gone", mount);
+    else if (fault == -ENODEV)
+        report_error("%s: neither a shufflefs mount nor in one", mount);
+    else if (fault == -EINVAL)
+        report_error("%s/.control/status: not what shufflefs writes", mount);
+    else
+        report_error("%s: %s", mount, strerror(-fault));
+    return fault;
+}
+
+static int take(struct state *state)
+{
+    struct reading reading;
+    const char *text = NULL;
+    size_t size = 0;
+    int got = source_take(state->source, &text, &size);
+
+    if (got == 0)
+        return GO_ON;
+    if (got == 1)
+        got = reading_parse(&reading, text, size, now_s()) ?: 1;
+    if (got < 0)
+        return ended ? ended : complain(state, got);
+    reading_close(&state->before);
+    state->before = state->now;
+    state->now = reading;
+    state->told = false;
+    return show(state);
+}
+
+static int press(struct state *state)
+{
+    int key = terminal_key(&state->terminal);
+
+    if (key == 'q' || key == 'Q')
+        return FINISHED;
+    if (key < 0)
+        state->keys = false;
+    return key > 0 ? draw(state) : GO_ON;
+}
+
+/* ^Z: the shell gets its terminal as it was, until it is brought back. */
+static int pause_here(struct state *state)
+{
+    stopped = 0;
+    terminal_leave(&state->terminal);
+    raise(SIGSTOP);
+    terminal_enter(&state->terminal);
+    return draw(state);
+}
+
+/* It is time for something: the next reading, or to say that there is none. */
+static int tick(struct state *state)
+{
+    const struct watch *watch = state->watch;
+    double now = now_s();
+
+    if (source_fd(state->source) < 0) {
+        int fault;
+        if (now < state->next)
+            return GO_ON;
+        state->asked = now;
+        state->next = now + watch->interval_s;
+        fault = source_ask(state->source);
+        if (fault)
+            report_error("%s: %s", source_mount(state->source), strerror(-fault));
+        return fault;
+    }
+    if (watch->screen)
+        return waited(state) >= SAY_AFTER_S ? draw(state) : GO_ON;
+    if (waited(state) < GIVE_UP_AFTER_S || state->told)
+        return GO_ON;
+    report_error("%s: no answer for %d s", source_mount(state->source), GIVE_UP_AFTER_S);
+    state->told = true;
+    return watch->count ? -ETIMEDOUT : GO_ON;
+}
+
+/* Milliseconds until tick() has something to do. */
+static int patience(const struct state *state)
+{
+    double left = state->next - now_s();
+
+    if (source_fd(state->source) >= 0)
+        return 500;
+    /* One more, so as not to wake a moment early. */
+    return left <= 0 ? 0 : left > 60 ? 60000 : (int)(left * 1000) + 1;
+}
+
+static int loop(struct state *state)
+{
+    int result = state->watch->screen ? draw(state) : GO_ON;
+
+    while (result == GO_ON && !ended) {
+        struct pollfd events[] = {{wake_fd, POLLIN, 0},
+                                  {source_fd(state->source), POLLIN, 0},
+                                  {state->keys ? STDIN_FILENO : -1, POLLIN, 0}};
+        uint64_t wakes;
+        int ready = poll(events, sizeof events / sizeof *events, patience(state));
+        if (ready < 0 && errno != EINTR)
+            return -errno;
+        if (ended)
+            break;
+        if (ready > 0 && events[0].revents && read(wake_fd, &wakes, sizeof wakes) > 0)
+            result = stopped ? pause_here(state) : state->watch->screen ? draw(state) : GO_ON;
+        if (result == GO_ON && ready > 0 && events[1].revents)
+            result = take(state);
+        if (result == GO_ON && ready > 0 && events[2].revents)
+            result = press(state);
+        if (result == GO_ON)
+            result = tick(state);
+    }
+    return result == GO_ON ? ended : result;
+}
+
+int watch_run(const struct watch *watch)
+{
+    struct state state = {.watch = watch, .keys = watch->screen};
+    char *last = NULL;
+    int result = source_open(&state.source, watch->path);
+
+    if (result) {
+        report_error("%s: %s", watch->path, strerror(-result));
+        return result;
+    }
+    result = watch_signals(watch->screen);
+    if (!result && watch->screen)
+        result = terminal_enter(&state.terminal);
+    if (!result)
+        result = loop(&state);
+    terminal_leave(&state.terminal);
+    /* The last of a number of reports stays to be read. */
+    if (result == FINISHED && watch->screen && watch->count && state.reports == watch->count &&
+        render(&state, true, &last) == 0) {
+        fputs(last, stdout);
+        free(last);
+        fflush(stdout);
+    }
+    source_close(state.source);
+    reading_close(&state.before);
+    reading_close(&state.now);
+    if (wake_fd >= 0)
+        close(wake_fd);
+    return result == FINISHED ? 0 : result;
+}
