@@ -201,7 +201,7 @@ static int complain(const struct state *state, int fault)
 
 static int take(struct state *state)
 {
-    struct reading reading;
+    struct reading reading = {0};
     const char *text = NULL;
     size_t size = 0;
     int got = source_take(state->source, &text, &size);
@@ -216,6 +216,8 @@ static int take(struct state *state)
     state->before = state->now;
     state->now = reading;
     state->told = false;
+    /* From the answer on, not from the question: no interval is shorter than was asked for. */
+    state->next = reading.at + state->watch->interval_s;
     return show(state);
 }
 
@@ -251,7 +253,6 @@ static int tick(struct state *state)
         if (now < state->next)
             return GO_ON;
         state->asked = now;
-        state->next = now + watch->interval_s;
         fault = source_ask(state->source);
         if (fault)
             report_error("%s: %s", source_mount(state->source), strerror(-fault));
