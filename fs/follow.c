@@ -108,16 +108,30 @@ static bool is_unmet(const struct track *track)
     return track->warming && !track->steps;
 }
 
+static bool is_of(const struct track *track, uint64_t epoch, const struct plan *plan)
+{
+    return track->folder && track->epoch == epoch && track->plan.rank == plan->rank &&
+           track->plan.world == plan->world && track->plan.length == plan->length;
+}
+
 /* What warms this part of this epoch and was not met by a reader; NULL: nothing does. */
 static struct track *find_warming(struct follow *follow, uint64_t epoch, const struct plan *plan)
 {
-    for (unsigned i = 0; i < TRACKS; i++) {
-        struct track *track = &follow->tracks[i];
-        if (track->folder && is_unmet(track) && track->epoch == epoch &&
-            track->plan.rank == plan->rank && track->plan.world == plan->world &&
-            track->plan.length == plan->length)
-            return track;
-    }
+    for (unsigned i = 0; i < TRACKS; i++)
+        if (is_of(&follow->tracks[i], epoch, plan) && is_unmet(&follow->tracks[i]))
+            return &follow->tracks[i];
+    return NULL;
+}
+
+/* The reader that was near this place of the same path before the kernel forgot the folder's inode
+ * and got another; NULL: none was. */
+static struct track *find_path(struct follow *follow, const char *path, uint64_t epoch,
+                               const struct plan *plan, uint64_t position)
+{
+    for (unsigned i = 0; i < TRACKS; i++)
+        if (is_of(&follow->tracks[i], epoch, plan) && is_near(&follow->tracks[i], position) &&
+            strcmp(follow->tracks[i].path, path) == 0)
+            return &follow->tracks[i];
     return NULL;
 }
 
@@ -164,18 +178,22 @@ static struct track *start(struct follow *follow, const struct view_node *folder
     folder_path(folder, path);
     if (track && is_near(track, position)) {
         memcpy(track->path, path, sizeof path);
+        pace_begin(&track->pace, follow->now);
+    } else {
+        track = find_path(follow, path, folder->epoch, &folder->plan, position);
+    }
+    if (track) {
         track->serial = ++follow->serials;
         track->used = ++follow->events;
-        track->named = track->naming = 0;
-        pace_begin(&track->pace, follow->now);
+        track->named = track->naming = position;
     } else {
         track = begin(follow, path, folder->epoch, &folder->plan);
         track->head = track->next = track->named = track->naming = track->begun = position;
         track->fields = follow->fields;
+        track->again = position < FOLLOW_MARK_EVERY &&
+                       passes_are_finished(&follow->passes, path, track->epoch);
     }
     track->folder = folder->inode;
-    track->again = position < FOLLOW_MARK_EVERY &&
-                   passes_are_finished(&follow->passes, path, track->epoch);
     return track;
 }
 

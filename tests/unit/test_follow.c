@@ -513,3 +513,22 @@ Test(follow, hits_are_what_was_passed_without_being_asked_for)
     cr_assert(reader.pace.wait_share > 0.009 && reader.pace.wait_share < 0.011);
     end();
 }
+
+Test(follow, a_reader_is_the_same_after_the_kernel_forgot_its_folder)
+{
+    struct follow_reader readers[4];
+
+    begin(500 * BYTES, 1 << 30, 1);
+    follow_listed(follow, folder, SAMPLES);
+    for (uint64_t p = 0; p < 600; p++)
+        follow_read(follow, member_at(p), false, 0);
+    push_all(NULL, NULL);
+    folder->inode++;
+    follow_looked(follow, folder, 600);
+    for (uint64_t p = 600; p < 900; p++)
+        follow_read(follow, member_at(p), false, 0);
+    push_all(NULL, NULL);
+    cr_assert_eq(follow_readers(follow, 0, readers, 4), 1u);
+    cr_assert(follow_figures(follow).ahead <= 500 * BYTES);
+    end();
+}
