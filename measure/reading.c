@@ -180,11 +180,13 @@ static void read_stream(struct reader *reader)
     struct reading_tally *tally = &reader->tally;
     int file = open(path, O_RDONLY | O_CLOEXEC);
     struct stat status;
-    int fault = file < 0 || fstat(file, &status) < 0 ? -errno : 0;
+    int fault;
 
     tally->end = tally->start;
-    if (!fault)
+    if (file >= 0 && fstat(file, &status) == 0)
         fault = read_members(reader, file, (uint64_t)status.st_size);
+    else
+        fault = -errno;
     if (fault)
         fail(tally, path, -fault);
     if (file >= 0)
@@ -240,12 +242,11 @@ static int end_thread(struct reader *reader)
 
 static int start_process(struct reader *reader, int open_end)
 {
-    pid_t parent = getpid();
+    pid_t parent = getpid(), child = fork();
 
-    reader->process = fork();
-    if (reader->process < 0)
+    if (child < 0)
         return -errno;
-    if (reader->process == 0) {
+    if (child == 0) {
         /* The gate opens when nobody holds its other end. A reader does not outlive the program. */
         close(open_end);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -253,6 +254,8 @@ static int start_process(struct reader *reader, int open_end)
             reader_run(reader);
         _exit(0);
     }
+    /* Not straight from fork(): both would write it, as the mapping is shared. */
+    reader->process = child;
     return 0;
 }
 

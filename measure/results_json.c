@@ -34,7 +34,7 @@ static json_t *machine_to_json(const struct machine *machine)
 
 static json_t *options_to_json(const struct read_options *options)
 {
-    char split[32];
+    char split[SPLIT_TEXT];
     json_t *root;
 
     split_print(&options->split, split);

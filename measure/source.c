@@ -142,11 +142,15 @@ static int list_entry(struct source *source, const char *path, DIR *folder,
 
 static int list_folder(struct source *source, const char *path, unsigned deep)
 {
-    DIR *folder = deep < FOLDERS_DEEP ? opendir(path) : NULL;
-    int fault = folder ? 0 : deep < FOLDERS_DEEP ? -errno : -ELOOP;
     struct dirent *entry;
+    DIR *folder = NULL;
+    int fault = 0;
 
-    if (fault) {
+    errno = ELOOP;
+    if (deep < FOLDERS_DEEP)
+        folder = opendir(path);
+    if (!folder) {
+        fault = -errno;
         report_error("%s: %s", path, strerror(-fault));
         return fault;
     }

@@ -25,9 +25,9 @@ bool split_parse(struct split *split, const char *text)
 void split_print(const struct split *split, char *text)
 {
     if (split->kind == SPLIT_BATCH)
-        snprintf(text, 32, "batch:%" PRIu64, split->batch);
+        snprintf(text, SPLIT_TEXT, "batch:%" PRIu64, split->batch);
     else
-        strcpy(text, split->kind == SPLIT_BLOCK ? "block" : "each");
+        snprintf(text, SPLIT_TEXT, "%s", split->kind == SPLIT_BLOCK ? "block" : "each");
 }
 
 /* n * reader / readers without overflow. */

@@ -17,11 +17,12 @@ struct split {
 };
 
 #define SPLIT_BATCH_MOST (UINT64_C(1) << 32)
+#define SPLIT_TEXT       32
 
 /* Reads `batch`, `batch:B`, `block` or `each`; false when it is none of them. */
 bool split_parse(struct split *split, const char *text);
 
-/* Its text, as split_parse() takes it; `text` has room for 32 bytes. */
+/* Its text, as split_parse() takes it; `text` has room for SPLIT_TEXT bytes. */
 void split_print(const struct split *split, char *text);
 
 /* How many of `n` samples reader `reader` of `readers` reads. */

@@ -33,7 +33,7 @@ static void print_source(FILE *file, size_t number, const struct source *source)
 
 static void print_method(FILE *file, const struct read_options *options)
 {
-    char split[32];
+    char split[SPLIT_TEXT];
 
     split_print(&options->split, split);
     fprintf(file, "%u round%s%s, %u warm-up pass%s, %s, %s order, ", options->rounds,

@@ -24,8 +24,10 @@ char *text_count(char *text, uint64_t value)
 
 char *text_number(char *text, double value)
 {
-    if (!isfinite(value) || value < 0 || value > 1e18)
-        return strcpy(text, "-");
+    if (!isfinite(value) || value < 0 || value > 1e18) {
+        snprintf(text, TEXT_NUMBER, "-");
+        return text;
+    }
     /* Limits stand where rounding would add a digit. */
     if (value == 0 || value >= 99.95)
         return text_count(text, (uint64_t)(value + 0.5));
