@@ -72,9 +72,9 @@ static void print_latency(FILE *file, const struct histogram *latency)
 
     for (size_t i = 0; i < sizeof quantiles / sizeof *quantiles; i++) {
         double us = (double)histogram_quantile(latency, quantiles[i]) / 1e3;
-        fprintf(file, " %7s", text_number(text, latency->count ? us : NAN));
+        fprintf(file, " %6s", text_number(text, latency->count ? us : NAN));
     }
-    fprintf(file, " %8s", text_number(text, latency->count ? (double)latency->most / 1e3 : NAN));
+    fprintf(file, " %7s", text_number(text, latency->count ? (double)latency->most / 1e3 : NAN));
 }
 
 static void print_share(FILE *file, double share)
@@ -96,12 +96,12 @@ static void print_row(FILE *file, const struct read_options *options, const stru
         errors += result->rounds[i][FIGURE_ERRORS];
     print_name(file, results, result);
     fprintf(file, " %9s", text_number(text, result_spread(result, FIGURE_SAMPLES).median));
-    fprintf(file, " %7s", text_number(text, result_spread(result, FIGURE_BYTES).median / 1e6));
-    print_spread(file, result_spread(result, FIGURE_SAMPLES_PER_S), 21);
-    fprintf(file, " %7s",
+    fprintf(file, " %6s", text_number(text, result_spread(result, FIGURE_BYTES).median / 1e6));
+    print_spread(file, result_spread(result, FIGURE_SAMPLES_PER_S), 19);
+    fprintf(file, " %6s",
             text_number(text, result_spread(result, FIGURE_BYTES_PER_S).median / 1e6));
     print_latency(file, &result->latency);
-    fprintf(file, " %8s", text_number(text, 1e3 * list_s));
+    fprintf(file, " %7s", text_number(text, 1e3 * list_s));
     fprintf(file, " %6s", text_number(text, errors));
     if (options->work_ns) {
         print_share(file, result_spread(result, FIGURE_WAIT_SHARE).median);
@@ -169,7 +169,7 @@ void table_print(FILE *file, const struct read_options *options, const struct ma
     for (size_t i = 0; i < results->source_count; i++)
         print_source(file, i + 1, results->items[i].source);
     print_method(file, options);
-    fprintf(file, "\n%4s %7s %9s %7s %9s %-21s %7s %7s %7s %7s %7s %8s %8s %6s%s\n", "path",
+    fprintf(file, "\n%4s %7s %9s %6s %9s %-19s %6s %6s %6s %6s %6s %7s %7s %6s%s\n", "path",
             "readers", "samples", "MB", "samples/s", "(least - most)", "MB/s", "p50 us", "p90",
             "p99", "p99.9", "max", "list ms", "errors",
             options->work_ns ? "  waited after 0.1 s" : "");
