@@ -43,7 +43,7 @@ help:
 	@echo 'make check      the plain unit and mount tests alone'
 	@echo 'make san        the sanitizer builds'"'"' tests alone'
 	@echo 'make lint       warnings as errors, clang-format, clang-tidy, cppcheck'
-	@echo 'make bench      side by side with ext4, squashfuse_ll and ratarmount (PHOTOS=DIR, BENCH_ARGS=...)'
+	@echo 'make bench      side by side with ext4, squashfuse_ll and ratarmount; build/bench.md (PHOTOS=DIR, BENCH_ARGS=...)'
 	@echo 'make install    to $$(DESTDIR)$(PREFIX)'
 
 $(BUILD)/%.o: %.c

@@ -236,7 +236,7 @@ static bool take_option(struct read_options *options, int option)
     case ORDER:
         return take_order(options);
     case SEED:
-        return take_number("--seed", 0, UINT64_MAX, &options->seed);
+        return take_number("--seed", 0, INT64_MAX, &options->seed);
     case SAMPLES:
         return take_number("--samples", 1, UINT64_MAX, &options->samples_most);
     case SECONDS:
@@ -297,9 +297,11 @@ bool read_options_parse(struct read_options *options, int count, char **argument
     optind = 1;
     while (!options->help && (option = getopt_long(count, arguments, ":h", known, NULL)) != -1) {
         if (option == '?' || option == ':') {
+            /* A letter may stand anywhere in its argument, which is then not yet behind us. */
+            const char letter[] = {'-', (char)optopt, '\0'};
             report_error(option == ':' ? "%s needs a value"
                                        : "%s: there is no such option, or it takes no value",
-                         arguments[optind - 1]);
+                         optopt > 0 && optopt < READERS ? letter : arguments[optind - 1]);
             return false;
         }
         if (!take_option(options, option))

@@ -21,7 +21,7 @@ enum figure {
     FIGURE_BYTES_PER_S,
     FIGURE_WAIT_SHARE,       /* of the readers' time, spent waiting for data */
     FIGURE_WAIT_SHARE_LATER, /* the same without READING_START_NS */
-    FIGURE_SLOWEST_FASTEST,  /* of the paths read at once: samples_per_s, least through most */
+    FIGURE_SLOWEST_FASTEST,  /* of the paths read at once: least samples_per_s divided by most */
     FIGURE_PARTS,            /* and on: samples_per_s of each part */
     FIGURES = FIGURE_PARTS + READING_PARTS_MAX,
 };
@@ -67,7 +67,7 @@ void result_add_listing(struct result *result);
 
 struct spread result_spread(const struct result *result, enum figure figure);
 
-/* `figure` of `result` through that of `base`, round by round. */
+/* `figure` of `result` divided by that of `base`, round by round. */
 struct spread result_ratio(const struct result *result, const struct result *base,
                            enum figure figure);
 

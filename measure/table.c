@@ -115,7 +115,7 @@ static void print_ratios(FILE *file, const struct results *results)
     const struct source *base = results->items[results->baseline].source;
     char given[256];
 
-    fprintf(file, "\nsamples/s through those of %zu, %s, round by round\n%4s %7s %9s %s\n",
+    fprintf(file, "\nsamples/s divided by those of %zu, %s, round by round\n%4s %7s %9s %s\n",
             results->baseline + 1, text_name(given, sizeof given, base->given), "path", "readers",
             "ratio", "(least - most)");
     for (size_t step = 0; step < results->steps; step++) {
@@ -152,7 +152,7 @@ static void print_parts(FILE *file, const struct results *results, unsigned part
 
 static void print_evenness(FILE *file, const struct results *results)
 {
-    fprintf(file, "\nslowest path through fastest path, read at once\n%12s %9s %s\n", "readers",
+    fprintf(file, "\nslowest path divided by fastest path, read at once\n%12s %9s %s\n", "readers",
             "ratio", "(least - most)");
     for (size_t step = 0; step < results->steps; step++) {
         const struct result *all = results_at(results, step, results->source_count);
@@ -171,8 +171,7 @@ void table_print(FILE *file, const struct read_options *options, const struct ma
     print_method(file, options);
     fprintf(file, "\n%4s %7s %9s %6s %9s %-19s %6s %6s %6s %6s %6s %7s %7s %6s%s\n", "path",
             "readers", "samples", "MB", "samples/s", "(least - most)", "MB/s", "p50 us", "p90",
-            "p99", "p99.9", "max", "list ms", "errors",
-            options->work_ns ? "  waited after 0.1 s" : "");
+            "p99", "p99.9", "max", "list ms", "errors", options->work_ns ? "  waited  >0.1 s" : "");
     for (size_t i = 0; i < results->count; i++)
         print_row(file, options, results, &results->items[i]);
     if (options->parts > 1 && !options->list_only)
