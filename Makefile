@@ -21,13 +21,13 @@ LIBS_TEST  = $(shell pkg-config --libs nettle)
 LIBS_FUSE  = $(shell pkg-config --libs fuse3)
 
 CORE  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard core/*.c))
+MEASURE := $(patsubst %.c,$(BUILD)/%.o,$(wildcard measure/*.c))
 FS    := $(patsubst %.c,$(BUILD)/%.o,$(wildcard fs/*.c))
 FS_LIB := $(filter-out $(BUILD)/fs/main.o,$(FS))
 TOP   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard top/*.c))
 TOOLS := $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
 UNITS := $(wildcard tests/unit/test_*.c) tests/unit/shard.c
-SOURCES := $(wildcard core/*.[ch] fs/*.[ch] tools/*.[ch] tests/unit/*.[ch] bench/*.[ch])
-SOURCES += $(wildcard top/*.[ch])
+SOURCES := $(wildcard core/*.[ch] fs/*.[ch] measure/*.[ch] top/*.[ch] tools/*.[ch] tests/unit/*.[ch] tests/mount/*.[ch] bench/*.[ch])
 
 ifneq ($(V),1)
   Q := @
@@ -44,7 +44,7 @@ help:
 	@echo 'make check      the plain unit and mount tests alone'
 	@echo 'make san        the sanitizer builds'"'"' tests alone'
 	@echo 'make lint       warnings as errors, clang-format, clang-tidy, cppcheck'
-	@echo 'make bench      side by side with ext4, squashfuse_ll and ratarmount (PHOTOS=DIR, BENCH_ARGS=...)'
+	@echo 'make bench      side by side with ext4, squashfuse_ll and ratarmount; build/bench.md (PHOTOS=DIR, BENCH_ARGS=...)'
 	@echo 'make install    to $$(DESTDIR)$(PREFIX)'
 
 $(BUILD)/%.o: %.c
@@ -62,21 +62,24 @@ $(BUILD)/shufflefs-%: $(BUILD)/tools/shufflefs-%.o $(CORE)
 
 $(BUILD)/shufflefs-top: $(TOP)
 
-# The unit tests twice: under Criterion, and in the plain runner that sanitizers and valgrind can see into.
-UNIT_FS := $(FS_LIB)
-UNIT_FS += $(TOP)
-$(BUILD)/unit-criterion: $(patsubst %.c,$(BUILD)/%.o,$(UNITS)) $(CORE) $(UNIT_FS)
+$(BUILD)/shufflefs-bench: $(BUILD)/tools/shufflefs-bench.o $(MEASURE) $(CORE)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON) $(LIBS_TEST) $(shell pkg-config --libs criterion)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_CORE) $(LIBS_JSON) -lm
+
+# The unit tests twice: under Criterion, and in the plain runner that sanitizers and valgrind can see into.
+UNIT_ROOMS := $(CORE) $(FS_LIB) $(MEASURE) $(TOP)
+$(BUILD)/unit-criterion: $(patsubst %.c,$(BUILD)/%.o,$(UNITS)) $(UNIT_ROOMS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON) $(LIBS_TEST) -lm $(shell pkg-config --libs criterion)
 
 $(BUILD)/plain/%.o: %.c
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS_ALL) -DPLAIN_RUNNER -MMD -MP -c -o $@ $<
 
-$(BUILD)/unit-plain: $(patsubst %.c,$(BUILD)/plain/%.o,$(UNITS) tests/unit/runner.c) $(CORE) $(UNIT_FS)
+$(BUILD)/unit-plain: $(patsubst %.c,$(BUILD)/plain/%.o,$(UNITS) tests/unit/runner.c) $(UNIT_ROOMS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON) $(LIBS_TEST)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON) $(LIBS_TEST) -lm
 
 ASAN := BUILD=build/asan OPT='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all'
 TSAN := BUILD=build/tsan OPT='-O1 -g -fno-omit-frame-pointer -fsanitize=thread'
@@ -122,14 +125,13 @@ install: all
 	install -m 644 README.md LICENSE etc/shufflefs.conf $(DESTDIR)$(DOCDIR)
 	install -m 644 etc/shufflefs@.service $(DESTDIR)$(UNITDIR)
 	install -m 644 etc/shufflefs.bash-completion $(DESTDIR)$(BASHCOMPDIR)/shufflefs
-	ln -sf shufflefs $(DESTDIR)$(BASHCOMPDIR)/shufflefs-order
-	ln -sf shufflefs $(DESTDIR)$(BASHCOMPDIR)/shufflefs-top
+	for tool in $(notdir $(TOOLS)); do ln -sf shufflefs $(DESTDIR)$(BASHCOMPDIR)/$$tool; done
 
 uninstall:
 	rm -f $(DESTDIR)$(BINDIR)/shufflefs $(patsubst $(BUILD)/%,$(DESTDIR)$(BINDIR)/%,$(TOOLS))
 	rm -f $(patsubst man/%,$(DESTDIR)$(MANDIR)/man1/%,$(wildcard man/*.1))
-	rm -f $(DESTDIR)$(UNITDIR)/shufflefs@.service $(DESTDIR)$(BASHCOMPDIR)/shufflefs $(DESTDIR)$(BASHCOMPDIR)/shufflefs-order
-	rm -f $(DESTDIR)$(BASHCOMPDIR)/shufflefs-top
+	rm -f $(DESTDIR)$(UNITDIR)/shufflefs@.service
+	rm -f $(DESTDIR)$(BASHCOMPDIR)/shufflefs $(patsubst $(BUILD)/%,$(DESTDIR)$(BASHCOMPDIR)/%,$(TOOLS))
 	rm -rf $(DESTDIR)$(DOCDIR)
 
 clean:

@@ -1,7 +1,7 @@
 """Figures and how they are shown: values of several rounds, their median, a goal, met or missed.
 
 Knows nothing of mounts. Also what every figure needs from the machine: its description, dropping the page cache,
-filling it, and the yardstick's runs.
+filling it, and the yardstick's passes.
 """
 
 import dataclasses
@@ -42,11 +42,22 @@ class Figure:
             return self.median >= self.at_least
         return self.median <= self.at_most if self.at_most is not None else None
 
+    @property
+    def spread(self):
+        return f"({number(min(self.values))} - {number(max(self.values))})" if len(self.values) > 1 else ""
+
+    @property
+    def verdict(self):
+        return {None: "", True: "met", False: "missed"}[self.met]
+
     def line(self):
-        spread = f"({number(min(self.values))} - {number(max(self.values))})" if len(self.values) > 1 else ""
-        verdict = {None: "", True: "met", False: "missed"}[self.met]
-        row = f"  {self.name:<50} {number(self.median):>9} {self.unit:<9} {spread:<22} {self.goal:<11} {verdict}"
+        row = f"  {self.name:<50} {number(self.median):>9} {self.unit:<9} {self.spread:<22} {self.goal:<11} {self.verdict}"
         return row.rstrip()
+
+    def markdown(self):
+        goal = f"{self.goal}, {self.verdict}" if self.goal else ""
+        cells = (self.name, f"{number(self.median)} {self.unit}", self.spread.strip("()"), goal)
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def number(value):
@@ -57,14 +68,19 @@ def number(value):
 
 
 class Report:
-    """Prints figures as they come and keeps them for --json."""
+    """Prints figures as they come and keeps them for the files that are written at the end."""
 
     def __init__(self, machine):
         self.machine = machine
+        self.notes = []
         self.figures = []
         self.left_out = []
         print(machine, flush=True)
         print("Each figure: median of the rounds (least - most).", flush=True)
+
+    def note(self, text):
+        self.notes.append(text)
+        print(text, flush=True)
 
     def section(self, title):
         self.title = title
@@ -83,17 +99,31 @@ class Report:
         self.left_out.append({"name": name, "reason": str(reason)})
         print(f"  left out: {name}: {reason}", flush=True)
 
-    def close(self, path):
+    def summary(self):
         missed = [figure.name for figure in self.figures if figure.met is False]
         asked = sum(figure.met is not None for figure in self.figures)
-        print(f"\n{asked - len(missed)} of {asked} goals met" + "".join(f"; missed: {name}" for name in missed))
-        if path:
-            figures = [
-                dataclasses.asdict(figure) | {"median": figure.median, "met": figure.met} for figure in self.figures
-            ]
-            with open(path, "w") as file:
-                json.dump({"machine": self.machine, "figures": figures, "left_out": self.left_out}, file, indent=1)
-                file.write("\n")
+        return f"{asked - len(missed)} of {asked} goals met" + "".join(f"; missed: {name}" for name in missed)
+
+    def write_json(self, path):
+        figures = [dataclasses.asdict(figure) | {"median": figure.median, "met": figure.met} for figure in self.figures]
+        with open(path, "w") as file:
+            json.dump({"machine": self.machine, "figures": figures, "left_out": self.left_out}, file, indent=1)
+            file.write("\n")
+
+    def write_markdown(self, path):
+        """One table, ready for a page, and what there is to know about it."""
+        lines = [f"Measured on: {self.machine}.", *self.notes, "", "| figure | median | least - most | goal |"]
+        lines.append("| --- | --- | --- | --- |")
+        section = None
+        for figure in self.figures:
+            if figure.section != section:
+                section = figure.section
+                lines.append(f"| **{section}** | | | |")
+            lines.append(figure.markdown())
+        lines += ["", self.summary() + ".", *(f"Left out: {one['name']}: {one['reason']}" for one in self.left_out)]
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        with open(path, "w") as file:
+            file.write("\n".join(lines) + "\n")
 
 
 def first_line_with(path, word):
@@ -162,9 +192,10 @@ def cache(paths):
                 pass
 
 
-def read_all(yardstick, folder, *options):
-    """One run of read-all; its JSON as a dictionary."""
-    run = subprocess.run([yardstick, "--json", *options, folder], capture_output=True, text=True)
+def one_pass(tool, folder, *options):
+    """One pass of `shufflefs-bench read`, one reader, listed before it; its result as a dictionary."""
+    command = [tool, "read", "--json", "--rounds", "1", "--warm-up", "0", *options, folder]
+    run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode:
-        raise BenchError(f"read-all {folder}: {run.stderr.strip() or run.stdout.strip() or run.returncode}")
-    return json.loads(run.stdout)
+        raise BenchError(f"shufflefs-bench read {folder}: {run.stderr.strip() or run.returncode}")
+    return json.loads(run.stdout)["results"][0]

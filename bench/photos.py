@@ -13,7 +13,7 @@ import contextlib
 import os
 import statistics
 
-from measure import BenchError, cache, can_drop_caches, drop_caches, filesystem_of, read_all
+from measure import BenchError, cache, can_drop_caches, drop_caches, filesystem_of, one_pass
 from sides import PEERS, tars
 
 WARM_PASSES = 3
@@ -47,7 +47,7 @@ class Photographs:
         self.rates.setdefault((side, which), []).append(rate)
 
     def pass_over(self, folder):
-        return read_all(self.bench.yardstick, folder)["files_per_s"]
+        return one_pass(self.bench.yardstick, folder)["samples_per_s"]
 
     def warm_round(self, turn, shufflefs):
         """`shufflefs` may be None: then the plain files stand alone."""
@@ -157,12 +157,12 @@ def photograph_switch(bench, report):
     cache(shards)
     with shufflefs.mount(shards) as mount:
         reader = os.path.join(mount.path, READER)
-        names = read_all(bench.yardstick, reader)["names"]
-        read_all(bench.yardstick, reader)
+        names = one_pass(bench.yardstick, reader)["samples"]
+        one_pass(bench.yardstick, reader)
         for epoch in range(1, bench.rounds + 1):
             before = mount.status()["reads"]
             switches.append(mount.switch(epoch))
-            rates.append(read_all(bench.yardstick, reader)["files_per_s"])
+            rates.append(one_pass(bench.yardstick, reader)["samples_per_s"])
             reads.append(mount.status()["reads"] - before)
     report.add(f"switch, {names:,} names held", "ms", [1e3 * value for value in switches])
     report.add(f"switch, {names:,} names held, a name", "us", [1e6 * value / names for value in switches], at_most=1)

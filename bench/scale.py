@@ -4,7 +4,7 @@ import os
 import subprocess
 import time
 
-from measure import BenchError, cache, read_all
+from measure import BenchError, cache, one_pass
 from photos import READER
 from sides import tars
 
@@ -39,8 +39,8 @@ def scale(bench, report):
         report.add("mount, shards in page cache", "s", [mount.mount_s])
         report.add("anonymous memory once mounted", "B/member", [mount.anonymous_bytes() / SAMPLES], at_most=64)
         for epoch in range(1, bench.rounds + 1):
-            listing = read_all(bench.yardstick, reader, "-l")
-            if listing["names"] != SAMPLES:
+            listing = one_pass(bench.yardstick, reader, "--list-only")
+            if listing["samples"] != SAMPLES:
                 raise BenchError(f"{listing['names']:,} names listed, {SAMPLES:,} expected")
             listings.append(listing["list_s"])
             memory.append(mount.anonymous_bytes() / SAMPLES)
@@ -55,7 +55,7 @@ def scale_all_names(bench, report, shufflefs, shards):
     """The most the kernel can hold: every name of the epoch."""
     with shufflefs.mount(shards, f"prime={SAMPLES}") as mount:
         reader = os.path.join(mount.path, READER)
-        listing = read_all(bench.yardstick, reader, "-l")["list_s"]
+        listing = one_pass(bench.yardstick, reader, "--list-only")["list_s"]
         switch = mount.switch(1)
         memory = mount.anonymous_bytes() / SAMPLES
     report.add("listing with every name primed", "s", [listing])

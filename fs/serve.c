@@ -2,9 +2,9 @@
  * nothing about names or orders (view.h, epochs.h do). */
 #include "serve.h"
 
+#include "answer.h"
 #include "control.h"
 #include "listing.h"
-#include "reading.h"
 #include "refuse.h"
 #include "xattrs.h"
 
@@ -55,7 +55,7 @@ static void on_init(void *context, struct fuse_conn_info *connection)
 static int stat_inode(struct serve *serve, uint64_t inode, struct stat *status)
 {
     struct view_node *node = view_node(serve->view, inode);
-    int fault = node ? reading_prepare(serve, node) : 0;
+    int fault = node ? answer_prepare(serve, node) : 0;
 
     return fault ? fault : view_stat(serve->view, inode, status);
 }
@@ -231,7 +231,7 @@ static void on_read(fuse_req_t request, fuse_ino_t inode, size_t size, off_t fro
         reply_error(request, buffer ? EINVAL : ENOMEM);
         return;
     }
-    got = reading_answer(serve_of(request), inode, buffer, size, (uint64_t)from);
+    got = answer_read(serve_of(request), inode, buffer, size, (uint64_t)from);
     if (got < 0)
         reply_error(request, (int)got);
     else

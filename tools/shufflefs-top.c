@@ -26,7 +26,7 @@ static const char usage[] =
     "\n"
     "  --once          one report, as plain text\n"
     "  --json          one JSON object a report, one a line: the status and its rates\n"
-    "  --interval S    seconds between readings (1); 0, with --once: one reading, no rates\n"
+    "  --interval S    seconds between snapshots (1); 0, with --once: one snapshot, no rates\n"
     "  -n COUNT        ends after so many reports\n"
     "  -h, --help      this help        -V, --version   the version\n";
 

@@ -38,12 +38,12 @@ static void draw_bar(char *bar, size_t room, double share, size_t cells)
 
 static void put_title(struct text *text, const struct screen *screen)
 {
-    const struct reading *now = screen->now;
+    const struct snapshot *now = screen->now;
     char *rest = NULL, *mount = NULL;
     size_t room = text_cells(text, screen->mount);
     int length = now ? asprintf(&rest, "  shufflefs %s  up %s",
-                                or_dash(reading_text(now, "version")),
-                                figure_span(reading_number(now, "uptime_s")).text)
+                                or_dash(snapshot_text(now, "version")),
+                                figure_span(snapshot_number(now, "uptime_s")).text)
                      : asprintf(&rest, "  shufflefs");
 
     if (length < 0)
@@ -57,7 +57,7 @@ static void put_title(struct text *text, const struct screen *screen)
     free(rest);
 }
 
-static void put_data_set(struct text *text, const struct reading *now)
+static void put_data_set(struct text *text, const struct snapshot *now)
 {
     const json_t *epoch = json_object_get(now->root, "epoch");
     char number[24] = "-";
@@ -66,10 +66,11 @@ static void put_data_set(struct text *text, const struct reading *now)
     if (json_is_integer(epoch))
         snprintf(number, sizeof number, "%lld", (long long)json_integer_value(epoch));
     text_line(text, "epoch %s  ranks %s  %s  %s samples, %s in %s shards", number,
-              figure_count(reading_number(now, "world")).text, or_dash(reading_text(now, "order")),
-              figure_count(reading_number(now, "samples")).text,
-              figure_bytes(reading_number(now, "member_bytes")).text,
-              figure_count(reading_number(now, "shards")).text);
+              figure_count(snapshot_number(now, "world")).text,
+              or_dash(snapshot_text(now, "order")),
+              figure_count(snapshot_number(now, "samples")).text,
+              figure_bytes(snapshot_number(now, "member_bytes")).text,
+              figure_count(snapshot_number(now, "shards")).text);
 }
 
 /* One row of the table of figures; `detail` is the rest of the line. */
@@ -87,10 +88,10 @@ static void put_row(struct text *text, bool totals, const char *label, double co
 
 static void put_figures(struct text *text, const struct screen *screen, const struct rates *rates)
 {
-    const struct reading *now = screen->now;
+    const struct snapshot *now = screen->now;
     bool totals = !screen->width || screen->width >= WIDTH_FOR_TOTALS;
-    double unread = reading_number(now, "pushed_unread");
-    double limit = reading_number(now, "pushed_limit");
+    double unread = snapshot_number(now, "pushed_unread");
+    double limit = snapshot_number(now, "pushed_limit");
     char detail[128], bar[20];
 
     if (totals)
@@ -99,20 +100,20 @@ static void put_figures(struct text *text, const struct screen *screen, const st
         text_line(text, "%-8s%9s %10s", "", "/s", "bytes/s");
     snprintf(detail, sizeof detail, "hits %s", figure_share(rates->hit_rate).text);
     put_row(text, totals, "reads", rates->reads_per_s, rates->bytes_per_s,
-            reading_number(now, "reads"), reading_number(now, "bytes"), detail);
+            snapshot_number(now, "reads"), snapshot_number(now, "bytes"), detail);
     snprintf(detail, sizeof detail, "direct %s", figure_share(rates->storage_direct_share).text);
     put_row(text, totals, "storage", rates->storage_reads_per_s, rates->storage_bytes_per_s,
-            reading_number(now, "storage.reads"), reading_number(now, "storage.bytes"), detail);
+            snapshot_number(now, "storage.reads"), snapshot_number(now, "storage.bytes"), detail);
     snprintf(detail, sizeof detail, "lost %s", figure_count(rates->pushed_lost).text);
     put_row(text, totals, "pushed", rates->pushed_files_per_s, rates->pushed_bytes_per_s,
-            reading_number(now, "pushed_files"), reading_number(now, "pushed"), detail);
+            snapshot_number(now, "pushed_files"), snapshot_number(now, "pushed"), detail);
     draw_bar(bar, sizeof bar, limit > 0 ? unread / limit : 0, 12);
     text_line(text, "%-8s %s%s%s of %s", "unread", limit > 0 ? bar : "", limit > 0 ? " " : "",
               figure_bytes(unread).text, figure_bytes(limit).text);
     text_line(text, "%-8s p50 %s  p99 %s  max %s  storage %s", "latency",
-              figure_micros(reading_number(now, "read_latency.p50_us")).text,
-              figure_micros(reading_number(now, "read_latency.p99_us")).text,
-              figure_micros(reading_number(now, "read_latency.max_us")).text,
+              figure_micros(snapshot_number(now, "read_latency.p50_us")).text,
+              figure_micros(snapshot_number(now, "read_latency.p99_us")).text,
+              figure_micros(snapshot_number(now, "read_latency.max_us")).text,
               figure_micros(rates->storage_read_us).text);
 }
 
@@ -252,14 +253,14 @@ static void list_troubles(struct list *list, const struct screen *screen, const 
                         value) if (json_is_number(value) && wants_line(list))
     {
         double before = screen->before && !rates->restarted
-                            ? reading_member(screen->before, "errors", name)
+                            ? snapshot_member(screen->before, "errors", name)
                             : json_number_value(value);
         double more = json_number_value(value) - (isnan(before) ? 0 : before);
         text_line(list->text, "! errors %s%s%s  %s", figure_count(json_number_value(value)).text,
                   more > 0 ? " +" : "", more > 0 ? figure_count(more).text : "", name);
     }
     for (i = 0; i < sizeof counts / sizeof *counts; i++) {
-        double count = reading_number(screen->now, counts[i].key);
+        double count = snapshot_number(screen->now, counts[i].key);
         if (count > 0 && wants_line(list))
             text_line(list->text, "! %s %s", figure_count(count).text, counts[i].what);
     }
@@ -305,15 +306,15 @@ static void put_readers(struct text *text, const struct screen *screen,
 static void put_all(struct text *text, const struct screen *screen)
 {
     enum { FIXED_LINES = 10 }; /* the title to the blank line before the readers */
-    struct rates rates = reading_rates(screen->before, screen->now);
+    struct rates rates = snapshot_rates(screen->before, screen->now);
     struct list troubles = {0};
     struct top_reader *readers;
-    size_t count = reading_readers(screen->before, screen->now, &readers);
+    size_t count = snapshot_readers(screen->before, screen->now, &readers);
     size_t room = (size_t)-1, for_readers, for_troubles;
     const char *note = screen->note;
 
     if (!note && rates.restarted)
-        note = "mounted again since the last reading";
+        note = "mounted again since the last snapshot";
     list_troubles(&troubles, screen, &rates);
     if (screen->height)
         room = screen->height > FIXED_LINES ? screen->height - FIXED_LINES : 0;

@@ -1,13 +1,13 @@
-/* The loop of shufflefs-top. Owns the readings, the source and the terminal while it runs.
+/* The loop of shufflefs-top. Owns the snapshots, the asker and the terminal while it runs.
  *
- * It waits for four things at once: the status, a key, a signal, the time of the next reading. So
+ * It waits for four things at once: the status, a key, a signal, the time of the next snapshot. So
  * whatever the mount does, keys and signals are heard. */
 #include "watch.h"
 
 #include "../core/report.h"
-#include "reading.h"
+#include "asker.h"
 #include "screen.h"
-#include "source.h"
+#include "snapshot.h"
 #include "terminal.h"
 
 #include <errno.h>
@@ -27,10 +27,10 @@
 
 struct state {
     const struct watch *watch;
-    struct source *source;
+    struct asker *asker;
     struct terminal terminal;
-    struct reading before, now; /* zeroed: not there yet */
-    double asked, next;         /* when the last reading was asked for, and when the next one is */
+    struct snapshot before, now; /* zeroed: not there yet */
+    double asked, next; /* when the last snapshot was asked for, and when the next one is */
     uint64_t reports;
     bool keys, told; /* keys may come; that the mount does not answer was said */
 };
@@ -98,12 +98,12 @@ static int flush_output(void)
 
 static double waited(const struct state *state)
 {
-    return source_fd(state->source) >= 0 ? now_s() - state->asked : 0;
+    return asker_fd(state->asker) >= 0 ? now_s() - state->asked : 0;
 }
 
 static int render(const struct state *state, bool whole, char **text)
 {
-    struct screen screen = {.mount = source_mount(state->source),
+    struct screen screen = {.mount = asker_mount(state->asker),
                             .before = state->before.root ? &state->before : NULL,
                             .now = state->now.root ? &state->now : NULL,
                             .utf8 = state->watch->utf8};
@@ -155,8 +155,8 @@ static int print_text(struct state *state)
 
 static int print_json(const struct state *state)
 {
-    json_t *root = reading_to_json(state->before.root ? &state->before : NULL, &state->now,
-                                   source_mount(state->source));
+    json_t *root = snapshot_to_json(state->before.root ? &state->before : NULL, &state->now,
+                                    asker_mount(state->asker));
 
     if (!root) {
         report_error("%s", strerror(ENOMEM));
@@ -168,13 +168,13 @@ static int print_json(const struct state *state)
     return flush_output();
 }
 
-/* A reading is there: shows it. */
+/* A snapshot is there: shows it. */
 static int show(struct state *state)
 {
     const struct watch *watch = state->watch;
     int result;
 
-    /* Rates need two readings; a screen shows what it has until then. */
+    /* Rates need two snapshots; a screen shows what it has until then. */
     if (!watch->screen && !state->before.root && watch->interval_s > 0)
         return GO_ON;
     result = watch->screen ? draw(state) : watch->json ? print_json(state) : print_text(state);
@@ -185,7 +185,7 @@ static int show(struct state *state)
 
 static int complain(const struct state *state, int fault)
 {
-    const char *mount = source_mount(state->source);
+    const char *mount = asker_mount(state->asker);
 
     if (state->now.root && (fault == -ENOENT || fault == -ENODEV || fault == -ENOTCONN ||
                             fault == -ECONNABORTED || fault == -ENOTDIR))
@@ -201,23 +201,23 @@ static int complain(const struct state *state, int fault)
 
 static int take(struct state *state)
 {
-    struct reading reading = {0};
+    struct snapshot snapshot = {0};
     const char *text = NULL;
     size_t size = 0;
-    int got = source_take(state->source, &text, &size);
+    int got = asker_take(state->asker, &text, &size);
 
     if (got == 0)
         return GO_ON;
     if (got == 1)
-        got = reading_parse(&reading, text, size, now_s()) ?: 1;
+        got = snapshot_parse(&snapshot, text, size, now_s()) ?: 1;
     if (got < 0)
         return ended ? ended : complain(state, got);
-    reading_close(&state->before);
+    snapshot_close(&state->before);
     state->before = state->now;
-    state->now = reading;
+    state->now = snapshot;
     state->told = false;
     /* From the answer on, not from the question: no interval is shorter than was asked for. */
-    state->next = reading.at + state->watch->interval_s;
+    state->next = snapshot.at + state->watch->interval_s;
     return show(state);
 }
 
@@ -242,27 +242,27 @@ static int pause_here(struct state *state)
     return draw(state);
 }
 
-/* It is time for something: the next reading, or to say that there is none. */
+/* It is time for something: the next snapshot, or to say that there is none. */
 static int tick(struct state *state)
 {
     const struct watch *watch = state->watch;
     double now = now_s();
 
-    if (source_fd(state->source) < 0) {
+    if (asker_fd(state->asker) < 0) {
         int fault;
         if (now < state->next)
             return GO_ON;
         state->asked = now;
-        fault = source_ask(state->source);
+        fault = asker_ask(state->asker);
         if (fault)
-            report_error("%s: %s", source_mount(state->source), strerror(-fault));
+            report_error("%s: %s", asker_mount(state->asker), strerror(-fault));
         return fault;
     }
     if (watch->screen)
         return waited(state) >= SAY_AFTER_S ? draw(state) : GO_ON;
     if (waited(state) < GIVE_UP_AFTER_S || state->told)
         return GO_ON;
-    report_error("%s: no answer for %d s", source_mount(state->source), GIVE_UP_AFTER_S);
+    report_error("%s: no answer for %d s", asker_mount(state->asker), GIVE_UP_AFTER_S);
     state->told = true;
     return watch->count ? -ETIMEDOUT : GO_ON;
 }
@@ -272,7 +272,7 @@ static int patience(const struct state *state)
 {
     double left = state->next - now_s();
 
-    if (source_fd(state->source) >= 0)
+    if (asker_fd(state->asker) >= 0)
         return 500;
     /* One more, so as not to wake a moment early. */
     return left <= 0 ? 0 : left > 60 ? 60000 : (int)(left * 1000) + 1;
@@ -284,7 +284,7 @@ static int loop(struct state *state)
 
     while (result == GO_ON && !ended) {
         struct pollfd events[] = {{wake_fd, POLLIN, 0},
-                                  {source_fd(state->source), POLLIN, 0},
+                                  {asker_fd(state->asker), POLLIN, 0},
                                   {state->keys ? STDIN_FILENO : -1, POLLIN, 0}};
         uint64_t wakes;
         int ready = poll(events, sizeof events / sizeof *events, patience(state));
@@ -308,7 +308,7 @@ int watch_run(const struct watch *watch)
 {
     struct state state = {.watch = watch, .keys = watch->screen};
     char *last = NULL;
-    int result = source_open(&state.source, watch->path);
+    int result = asker_open(&state.asker, watch->path);
 
     if (result) {
         report_error("%s: %s", watch->path, strerror(-result));
@@ -327,9 +327,9 @@ int watch_run(const struct watch *watch)
         free(last);
         fflush(stdout);
     }
-    source_close(state.source);
-    reading_close(&state.before);
-    reading_close(&state.now);
+    asker_close(state.asker);
+    snapshot_close(&state.before);
+    snapshot_close(&state.now);
     if (wake_fd >= 0)
         close(wake_fd);
     return result == FINISHED ? 0 : result;

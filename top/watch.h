@@ -7,7 +7,7 @@
 
 struct watch {
     const char *path;  /* the mount, or anything in it */
-    double interval_s; /* between readings; 0, with a count of 1: one reading, no rates */
+    double interval_s; /* between snapshots; 0, with a count of 1: one snapshot, no rates */
     uint64_t count;    /* reports; 0: until the mount or the user ends it */
     bool json;         /* one object a line */
     bool screen;       /* takes the terminal; else reports come one below the other */

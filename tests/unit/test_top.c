@@ -3,8 +3,8 @@
 #include "unit.h"
 
 #include "../../top/figures.h"
-#include "../../top/reading.h"
 #include "../../top/screen.h"
+#include "../../top/snapshot.h"
 #include "../../top/text.h"
 
 #include <errno.h>
@@ -43,12 +43,12 @@ static const char status_after[] =
     "\"left_out\":{\"link\":3},\"bad_shards\":{\"/data/b.tar\":\"compressed\"},"
     "\"errors\":{\"/data/a.tar\":5,\"/data/c.tar\":1}}";
 
-static struct reading parse(const char *text, double at)
+static struct snapshot parse(const char *text, double at)
 {
-    struct reading reading;
+    struct snapshot snapshot;
 
-    cr_assert_eq(reading_parse(&reading, text, strlen(text), at), 0);
-    return reading;
+    cr_assert_eq(snapshot_parse(&snapshot, text, strlen(text), at), 0);
+    return snapshot;
 }
 
 static bool is_near(double one, double other)
@@ -56,10 +56,10 @@ static bool is_near(double one, double other)
     return fabs(one - other) < 1e-6 * fabs(other) + 1e-9;
 }
 
-/* Renders; without `before_text`, one reading alone. */
+/* Renders; without `before_text`, one snapshot alone. */
 static char *render(const char *before_text, const char *text, size_t width, size_t height)
 {
-    struct reading before = {0}, now = parse(text, 12);
+    struct snapshot before = {0}, now = parse(text, 12);
     struct screen screen = {
         .mount = "/mnt/imagenet", .now = &now, .width = width, .height = height, .utf8 = true};
     char *out = NULL;
@@ -69,8 +69,8 @@ static char *render(const char *before_text, const char *text, size_t width, siz
         screen.before = &before;
     }
     cr_assert_eq(screen_render(&screen, &out), 0);
-    reading_close(&before);
-    reading_close(&now);
+    snapshot_close(&before);
+    snapshot_close(&now);
     return out;
 }
 
@@ -131,19 +131,19 @@ Test(top, figures_are_short_and_say_what_they_are)
 
 Test(top, only_a_json_object_is_a_status)
 {
-    struct reading reading;
+    struct snapshot snapshot;
 
-    cr_assert_eq(reading_parse(&reading, "", 0, 0), -EINVAL);
-    cr_assert_eq(reading_parse(&reading, "[1]", 3, 0), -EINVAL);
-    cr_assert_eq(reading_parse(&reading, "{\"reads\":", 9, 0), -EINVAL);
-    cr_assert(!reading.root);
-    reading_close(&reading);
+    cr_assert_eq(snapshot_parse(&snapshot, "", 0, 0), -EINVAL);
+    cr_assert_eq(snapshot_parse(&snapshot, "[1]", 3, 0), -EINVAL);
+    cr_assert_eq(snapshot_parse(&snapshot, "{\"reads\":", 9, 0), -EINVAL);
+    cr_assert(!snapshot.root);
+    snapshot_close(&snapshot);
 }
 
 Test(top, rates_are_what_two_readings_differ_by)
 {
-    struct reading before = parse(status_before, 10), now = parse(status_after, 12);
-    struct rates rates = reading_rates(&before, &now);
+    struct snapshot before = parse(status_before, 10), now = parse(status_after, 12);
+    struct rates rates = snapshot_rates(&before, &now);
 
     cr_assert(!rates.restarted);
     cr_assert(is_near(rates.interval_s, 2));
@@ -156,55 +156,55 @@ Test(top, rates_are_what_two_readings_differ_by)
     cr_assert(is_near(rates.pushed_files_per_s, 1000));
     cr_assert(is_near(rates.pushed_lost, 3));
     cr_assert(is_near(rates.errors, 4));
-    reading_close(&before);
-    reading_close(&now);
+    snapshot_close(&before);
+    snapshot_close(&now);
 }
 
 Test(top, one_reading_gives_totals_and_no_rates)
 {
-    struct reading now = parse(status_after, 12);
-    struct rates rates = reading_rates(NULL, &now);
+    struct snapshot now = parse(status_after, 12);
+    struct rates rates = snapshot_rates(NULL, &now);
 
     cr_assert(isnan(rates.interval_s) && isnan(rates.reads_per_s) && isnan(rates.bytes_per_s));
     cr_assert(is_near(rates.hit_rate, 0.9));
     cr_assert(is_near(rates.pushed_lost, 4));
     cr_assert(is_near(rates.errors, 6));
-    reading_close(&now);
+    snapshot_close(&now);
 }
 
 Test(top, a_mount_made_anew_gives_no_rates)
 {
-    struct reading before = parse(status_after, 10), now = parse(status_before, 12);
-    struct rates rates = reading_rates(&before, &now);
+    struct snapshot before = parse(status_after, 10), now = parse(status_before, 12);
+    struct rates rates = snapshot_rates(&before, &now);
     char *text;
 
     cr_assert(rates.restarted);
     cr_assert(isnan(rates.interval_s) && isnan(rates.reads_per_s) && isnan(rates.hit_rate) &&
               isnan(rates.errors) && isnan(rates.storage_read_us));
-    reading_close(&before);
-    reading_close(&now);
+    snapshot_close(&before);
+    snapshot_close(&now);
     text = render(status_after, status_before, 80, 24);
-    cr_assert(has(text, "mounted again since the last reading"));
+    cr_assert(has(text, "mounted again since the last snapshot"));
     expect_fits(text, 80);
     free(text);
 }
 
 Test(top, another_data_set_is_another_mount)
 {
-    struct reading before = parse("{\"fingerprint\":\"a\",\"reads\":1}", 10);
-    struct reading now = parse("{\"fingerprint\":\"b\",\"reads\":5}", 12);
+    struct snapshot before = parse("{\"fingerprint\":\"a\",\"reads\":1}", 10);
+    struct snapshot now = parse("{\"fingerprint\":\"b\",\"reads\":5}", 12);
 
-    cr_assert(reading_rates(&before, &now).restarted);
-    reading_close(&before);
-    reading_close(&now);
+    cr_assert(snapshot_rates(&before, &now).restarted);
+    snapshot_close(&before);
+    snapshot_close(&now);
 }
 
 Test(top, readers_stand_in_an_order_that_stays)
 {
-    struct reading now = parse(status_after, 12);
+    struct snapshot now = parse(status_after, 12);
     struct top_reader *readers;
 
-    cr_assert_eq(reading_readers(NULL, &now, &readers), 3);
+    cr_assert_eq(snapshot_readers(NULL, &now, &readers), 3);
     cr_assert_str_eq(readers[0].path, "current/rank-1"); /* at work */
     cr_assert_str_eq(readers[1].path, "current/rank-2"); /* 2 before 10 */
     cr_assert_str_eq(readers[2].path, "current/rank-10");
@@ -213,21 +213,21 @@ Test(top, readers_stand_in_an_order_that_stays)
     cr_assert(is_near(readers[2].progress, 1));
     cr_assert(!readers[0].idle && readers[1].idle);
     free(readers);
-    reading_close(&now);
+    snapshot_close(&now);
 }
 
 Test(top, a_slow_reader_that_is_seldom_met_is_not_idle)
 {
-    struct reading now = parse("{\"readers\":[{\"path\":\"slow\",\"samples_per_s\":10.0,"
-                               "\"idle_s\":30.0},{\"path\":\"x\",\"samples_per_s\":10.0,"
-                               "\"idle_s\":300.0}]}",
-                               12);
+    struct snapshot now = parse("{\"readers\":[{\"path\":\"slow\",\"samples_per_s\":10.0,"
+                                "\"idle_s\":30.0},{\"path\":\"x\",\"samples_per_s\":10.0,"
+                                "\"idle_s\":300.0}]}",
+                                12);
     struct top_reader *readers;
 
-    cr_assert_eq(reading_readers(NULL, &now, &readers), 2);
+    cr_assert_eq(snapshot_readers(NULL, &now, &readers), 2);
     cr_assert(!readers[0].idle && readers[1].idle);
     free(readers);
-    reading_close(&now);
+    snapshot_close(&now);
 }
 
 Test(top, a_reader_without_a_rate_gets_one_from_its_positions)
@@ -235,23 +235,23 @@ Test(top, a_reader_without_a_rate_gets_one_from_its_positions)
     static const char form[] = "{\"readers\":[{\"path\":\"current/rank-0\",\"epoch\":1,"
                                "\"position\":%d,\"length\":1000}]}";
     char text[2][128];
-    struct reading before, now;
+    struct snapshot before, now;
     struct top_reader *readers;
 
     snprintf(text[0], sizeof text[0], form, 100);
     snprintf(text[1], sizeof text[1], form, 300);
     before = parse(text[0], 10);
     now = parse(text[1], 12);
-    cr_assert_eq(reading_readers(&before, &now, &readers), 1);
+    cr_assert_eq(snapshot_readers(&before, &now, &readers), 1);
     cr_assert(is_near(readers[0].samples_per_s, 100));
     free(readers);
     /* It began anew: no rate below 0. */
     now.at = 8;
-    cr_assert_eq(reading_readers(&now, &before, &readers), 1);
+    cr_assert_eq(snapshot_readers(&now, &before, &readers), 1);
     cr_assert(isnan(readers[0].samples_per_s));
     free(readers);
-    reading_close(&before);
-    reading_close(&now);
+    snapshot_close(&before);
+    snapshot_close(&now);
 }
 
 Test(top, the_screen_shows_rates_progress_and_troubles)
@@ -399,9 +399,9 @@ Test(top, before_the_first_reading_the_screen_says_so)
 
 Test(top, json_holds_the_status_as_it_was_and_null_for_what_is_not_known)
 {
-    struct reading before = parse(status_before, 10), now = parse(status_after, 12);
-    json_t *both = reading_to_json(&before, &now, "/mnt/imagenet");
-    json_t *one = reading_to_json(NULL, &now, "\xff");
+    struct snapshot before = parse(status_before, 10), now = parse(status_after, 12);
+    json_t *both = snapshot_to_json(&before, &now, "/mnt/imagenet");
+    json_t *one = snapshot_to_json(NULL, &now, "\xff");
     json_t *rates = json_object_get(both, "rates");
 
     cr_assert(json_equal(json_object_get(both, "status"), now.root));
@@ -413,6 +413,6 @@ Test(top, json_holds_the_status_as_it_was_and_null_for_what_is_not_known)
     cr_assert(json_is_null(json_object_get(json_object_get(one, "rates"), "reads_per_s")));
     json_decref(both);
     json_decref(one);
-    reading_close(&before);
-    reading_close(&now);
+    snapshot_close(&before);
+    snapshot_close(&now);
 }

@@ -1,5 +1,5 @@
-/* From the status's JSON to figures. Owns the parsed JSON of its readings. */
-#include "reading.h"
+/* From the status's JSON to figures. Owns the parsed JSON of its snapshots. */
+#include "snapshot.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,19 +10,19 @@
 #define MET_EVERY 256
 #define IDLE_S    5
 
-int reading_parse(struct reading *reading, const char *text, size_t size, double at)
+int snapshot_parse(struct snapshot *snapshot, const char *text, size_t size, double at)
 {
-    *reading = (struct reading){.root = json_loadb(text, size, 0, NULL), .at = at};
-    if (json_is_object(reading->root))
+    *snapshot = (struct snapshot){.root = json_loadb(text, size, 0, NULL), .at = at};
+    if (json_is_object(snapshot->root))
         return 0;
-    reading_close(reading);
+    snapshot_close(snapshot);
     return -EINVAL;
 }
 
-void reading_close(struct reading *reading)
+void snapshot_close(struct snapshot *snapshot)
 {
-    json_decref(reading->root);
-    *reading = (struct reading){0};
+    json_decref(snapshot->root);
+    *snapshot = (struct snapshot){0};
 }
 
 static double number(const json_t *value)
@@ -30,28 +30,28 @@ static double number(const json_t *value)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-double reading_number(const struct reading *reading, const char *key)
+double snapshot_number(const struct snapshot *snapshot, const char *key)
 {
     const char *dot = strchr(key, '.');
     char object[32];
 
     if (!dot)
-        return number(json_object_get(reading->root, key));
+        return number(json_object_get(snapshot->root, key));
     if ((size_t)(dot - key) >= sizeof object)
         return NAN;
     memcpy(object, key, (size_t)(dot - key));
     object[dot - key] = '\0';
-    return reading_member(reading, object, dot + 1);
+    return snapshot_member(snapshot, object, dot + 1);
 }
 
-const char *reading_text(const struct reading *reading, const char *key)
+const char *snapshot_text(const struct snapshot *snapshot, const char *key)
 {
-    return json_string_value(json_object_get(reading->root, key));
+    return json_string_value(json_object_get(snapshot->root, key));
 }
 
-double reading_sum(const struct reading *reading, const char *key)
+double snapshot_sum(const struct snapshot *snapshot, const char *key)
 {
-    json_t *object = json_object_get(reading->root, key), *value;
+    json_t *object = json_object_get(snapshot->root, key), *value;
     double sum = json_is_object(object) ? 0 : NAN;
     const char *member;
 
@@ -60,30 +60,30 @@ double reading_sum(const struct reading *reading, const char *key)
     return sum;
 }
 
-double reading_member(const struct reading *reading, const char *key, const char *member)
+double snapshot_member(const struct snapshot *snapshot, const char *key, const char *member)
 {
-    return number(json_object_get(json_object_get(reading->root, key), member));
+    return number(json_object_get(json_object_get(snapshot->root, key), member));
 }
 
 /* Counts only grow while a mount lives. */
-static bool is_restarted(const struct reading *before, const struct reading *now)
+static bool is_restarted(const struct snapshot *before, const struct snapshot *now)
 {
     static const char *const growing[] = {"uptime_s", "reads", "bytes", "pushed_files", "pushed"};
-    const char *print = reading_text(before, "fingerprint");
-    const char *print_now = reading_text(now, "fingerprint");
+    const char *print = snapshot_text(before, "fingerprint");
+    const char *print_now = snapshot_text(now, "fingerprint");
 
     if (print && print_now && strcmp(print, print_now) != 0)
         return true;
     for (size_t i = 0; i < sizeof growing / sizeof *growing; i++)
-        if (reading_number(now, growing[i]) < reading_number(before, growing[i]))
+        if (snapshot_number(now, growing[i]) < snapshot_number(before, growing[i]))
             return true;
     return false;
 }
 
 /* By how much the count grew; without `before`, since the mount was made. */
-static double growth(const struct reading *before, const struct reading *now, const char *key)
+static double growth(const struct snapshot *before, const struct snapshot *now, const char *key)
 {
-    double more = reading_number(now, key) - (before ? reading_number(before, key) : 0);
+    double more = snapshot_number(now, key) - (before ? snapshot_number(before, key) : 0);
 
     return more >= 0 ? more : NAN;
 }
@@ -93,7 +93,7 @@ static double divide(double part, double whole)
     return whole > 0 ? part / whole : NAN;
 }
 
-struct rates reading_rates(const struct reading *before, const struct reading *now)
+struct rates snapshot_rates(const struct snapshot *before, const struct snapshot *now)
 {
     struct rates rates = {.restarted = before && is_restarted(before, now)};
     bool told = !rates.restarted;
@@ -118,7 +118,7 @@ struct rates reading_rates(const struct reading *before, const struct reading *n
     rates.pushed_lost = growth(before, now, "pushed_lost") + missing;
     rates.failed_ahead = growth(before, now, "failed_ahead") + missing;
     rates.storage_failed = growth(before, now, "storage.failed") + missing;
-    rates.errors = reading_sum(now, "errors") - (before ? reading_sum(before, "errors") : 0) +
+    rates.errors = snapshot_sum(now, "errors") - (before ? snapshot_sum(before, "errors") : 0) +
                    missing;
     return rates;
 }
@@ -139,8 +139,8 @@ static bool is_same(const json_t *one, const json_t *other)
     return true;
 }
 
-/* Positions a second by two readings, for a status that does not tell. */
-static double derived_rate(const struct reading *before, const struct reading *now,
+/* Positions a second by two snapshots, for a status that does not tell. */
+static double derived_rate(const struct snapshot *before, const struct snapshot *now,
                            const json_t *reader)
 {
     json_t *earlier;
@@ -157,7 +157,7 @@ static double derived_rate(const struct reading *before, const struct reading *n
     return NAN;
 }
 
-static struct top_reader describe(const struct reading *before, const struct reading *now,
+static struct top_reader describe(const struct snapshot *before, const struct snapshot *now,
                                   const json_t *value)
 {
     const char *path = json_string_value(json_object_get(value, "path"));
@@ -199,8 +199,8 @@ static int compare_readers(const void *one, const void *other)
     return by_path ? by_path : (a->epoch > b->epoch) - (a->epoch < b->epoch);
 }
 
-size_t reading_readers(const struct reading *before, const struct reading *now,
-                       struct top_reader **readers)
+size_t snapshot_readers(const struct snapshot *before, const struct snapshot *now,
+                        struct top_reader **readers)
 {
     json_t *array = json_object_get(now->root, "readers"), *value;
     size_t i, count = json_array_size(array), used = 0;
@@ -246,11 +246,12 @@ static json_t *rates_to_json(const struct rates *rates)
     return object;
 }
 
-json_t *reading_to_json(const struct reading *before, const struct reading *now, const char *mount)
+json_t *snapshot_to_json(const struct snapshot *before, const struct snapshot *now,
+                         const char *mount)
 {
-    struct rates rates = reading_rates(before, now);
+    struct rates rates = snapshot_rates(before, now);
     struct top_reader *readers;
-    size_t count = reading_readers(before, now, &readers);
+    size_t count = snapshot_readers(before, now, &readers);
     json_t *list = json_array(), *object = rates_to_json(&rates), *name = json_string(mount);
 
     for (size_t i = 0; i < count; i++)

@@ -1,5 +1,5 @@
 /* Answers READs. Owns nothing. */
-#include "reading.h"
+#include "answer.h"
 
 #include "list.h"
 #include "stream.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-int reading_prepare(struct serve *serve, struct view_node *node)
+int answer_prepare(struct serve *serve, struct view_node *node)
 {
     if (node->kind == VIEW_LIST)
         return list_prepare(serve->view, node);
@@ -85,8 +85,7 @@ static ssize_t read_stream(struct serve *serve, struct view_node *node, char *bu
     return got;
 }
 
-ssize_t reading_answer(struct serve *serve, uint64_t inode, char *buffer, size_t size,
-                       uint64_t from)
+ssize_t answer_read(struct serve *serve, uint64_t inode, char *buffer, size_t size, uint64_t from)
 {
     struct view_node *node;
     uint64_t which;
@@ -99,7 +98,7 @@ ssize_t reading_answer(struct serve *serve, uint64_t inode, char *buffer, size_t
     node = view_node(serve->view, inode);
     if (!node)
         return -ENOENT;
-    fault = reading_prepare(serve, node);
+    fault = answer_prepare(serve, node);
     if (fault)
         return fault;
     if (node->kind == VIEW_LIST)

@@ -1,7 +1,7 @@
 /* Readings of .control/status by children. Owns the pipe to the child, and what came through it.
  *
  * Through the pipe come a struct head, the mount's path, and the status. */
-#include "source.h"
+#include "asker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ struct head {
     uint32_t path_size; /* with its zero byte */
 };
 
-struct source {
+struct asker {
     char path[PATH_MAX]; /* as it was given, then the mount's */
     bool found;          /* it is the mount's */
     int fd;              /* from the child; -1: none */
@@ -34,48 +34,48 @@ struct source {
     size_t size, room;
 };
 
-int source_open(struct source **out, const char *path)
+int asker_open(struct asker **out, const char *path)
 {
-    struct source *source = calloc(1, sizeof *source);
+    struct asker *asker = calloc(1, sizeof *asker);
 
     *out = NULL;
-    if (!source)
+    if (!asker)
         return -ENOMEM;
-    if (strlen(path) >= sizeof source->path) {
-        free(source);
+    if (strlen(path) >= sizeof asker->path) {
+        free(asker);
         return -ENAMETOOLONG;
     }
-    memcpy(source->path, path, strlen(path) + 1);
-    source->fd = -1;
+    memcpy(asker->path, path, strlen(path) + 1);
+    asker->fd = -1;
     signal(SIGCHLD, SIG_IGN);
-    *out = source;
+    *out = asker;
     return 0;
 }
 
-static void stop(struct source *source)
+static void stop(struct asker *asker)
 {
-    if (source->fd >= 0)
-        close(source->fd);
-    source->fd = -1;
+    if (asker->fd >= 0)
+        close(asker->fd);
+    asker->fd = -1;
 }
 
-void source_close(struct source *source)
+void asker_close(struct asker *asker)
 {
-    if (!source)
+    if (!asker)
         return;
-    stop(source);
-    free(source->bytes);
-    free(source);
+    stop(asker);
+    free(asker->bytes);
+    free(asker);
 }
 
-int source_fd(const struct source *source)
+int asker_fd(const struct asker *asker)
 {
-    return source->fd;
+    return asker->fd;
 }
 
-const char *source_mount(const struct source *source)
+const char *asker_mount(const struct asker *asker)
 {
-    return source->path;
+    return asker->path;
 }
 
 /* ---- in the child ---- */
@@ -158,15 +158,15 @@ static bool send_all(int to, const void *bytes, size_t size)
     return true;
 }
 
-static void answer(const struct source *source, int to)
+static void answer(const struct asker *asker, int to)
 {
     char root[PATH_MAX], *bytes = NULL;
     struct head head = {0};
     size_t size = 0;
     int fd;
 
-    memcpy(root, source->path, sizeof root);
-    fd = source->found ? open_status(root) : find_status(source->path, root);
+    memcpy(root, asker->path, sizeof root);
+    fd = asker->found ? open_status(root) : find_status(asker->path, root);
     head.fault = fd < 0 ? fd : read_all(fd, &bytes, &size);
     /* Closed before anything is sent: closing asks the mount, too. */
     if (fd >= 0)
@@ -177,7 +177,7 @@ static void answer(const struct source *source, int to)
     free(bytes);
 }
 
-static void be_child(const struct source *source, int to, pid_t parent)
+static void be_child(const struct asker *asker, int to, pid_t parent)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP, SIGPIPE};
 
@@ -186,21 +186,21 @@ static void be_child(const struct source *source, int to, pid_t parent)
         signal(signals[i], SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() == parent)
-        answer(source, to);
+        answer(asker, to);
 }
 
 /* ---- in the parent ---- */
 
-int source_ask(struct source *source)
+int asker_ask(struct asker *asker)
 {
     pid_t parent = getpid(), child;
     int ends[2];
 
-    if (source->fd >= 0)
+    if (asker->fd >= 0)
         return 0;
     if (pipe2(ends, O_CLOEXEC))
         return -errno;
-    source->size = 0;
+    asker->size = 0;
     child = fork();
     if (child < 0) {
         int fault = -errno;
@@ -210,60 +210,60 @@ int source_ask(struct source *source)
     }
     if (!child) {
         close(ends[0]);
-        be_child(source, ends[1], parent);
+        be_child(asker, ends[1], parent);
         _exit(0);
     }
     close(ends[1]);
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    source->fd = ends[0];
+    asker->fd = ends[0];
     return 0;
 }
 
-static int take_whole(struct source *source, const char **text, size_t *size)
+static int take_whole(struct asker *asker, const char **text, size_t *size)
 {
     struct head head;
     size_t skip = sizeof head;
 
     /* A child that was killed says nothing. */
-    if (source->size < sizeof head)
+    if (asker->size < sizeof head)
         return -EIO;
-    memcpy(&head, source->bytes, sizeof head);
+    memcpy(&head, asker->bytes, sizeof head);
     if (head.fault)
         return head.fault;
-    if (head.path_size > sizeof source->path || source->size - skip < head.path_size)
+    if (head.path_size > sizeof asker->path || asker->size - skip < head.path_size)
         return -EIO;
-    memcpy(source->path, source->bytes + skip, head.path_size);
-    source->path[head.path_size - 1] = '\0';
-    source->found = true;
+    memcpy(asker->path, asker->bytes + skip, head.path_size);
+    asker->path[head.path_size - 1] = '\0';
+    asker->found = true;
     skip += head.path_size;
-    *text = source->bytes + skip;
-    *size = source->size - skip;
+    *text = asker->bytes + skip;
+    *size = asker->size - skip;
     return 1;
 }
 
-int source_take(struct source *source, const char **text, size_t *size)
+int asker_take(struct asker *asker, const char **text, size_t *size)
 {
     for (;;) {
         ssize_t got;
-        if (source->room - source->size < READ_BYTES) {
-            char *more = realloc(source->bytes, source->size + 2 * READ_BYTES);
+        if (asker->room - asker->size < READ_BYTES) {
+            char *more = realloc(asker->bytes, asker->size + 2 * READ_BYTES);
             if (!more)
                 return -ENOMEM;
-            source->bytes = more;
-            source->room = source->size + 2 * READ_BYTES;
+            asker->bytes = more;
+            asker->room = asker->size + 2 * READ_BYTES;
         }
-        got = read(source->fd, source->bytes + source->size, source->room - source->size);
+        got = read(asker->fd, asker->bytes + asker->size, asker->room - asker->size);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return 0;
         if (got < 0) {
             int fault = -errno;
-            stop(source);
+            stop(asker);
             return fault;
         }
         if (!got)
             break;
-        source->size += (size_t)got;
+        asker->size += (size_t)got;
     }
-    stop(source);
-    return take_whole(source, text, size);
+    stop(asker);
+    return take_whole(asker, text, size);
 }
