@@ -27,6 +27,7 @@ FS_LIB := $(filter-out $(BUILD)/fs/main.o,$(FS))
 TOP   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard top/*.c))
 TOOLS := $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
 UNITS := $(wildcard tests/unit/test_*.c) tests/unit/shard.c
+SLOWFS = $(BUILD)/tests/slowfs
 SOURCES := $(wildcard core/*.[ch] fs/*.[ch] measure/*.[ch] top/*.[ch] tools/*.[ch] tests/unit/*.[ch] tests/mount/*.[ch] bench/*.[ch])
 
 ifneq ($(V),1)
@@ -81,6 +82,11 @@ $(BUILD)/unit-plain: $(patsubst %.c,$(BUILD)/plain/%.o,$(UNITS) tests/unit/runne
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON) $(LIBS_TEST) -lm
 
+# Slow and failing storage, for the mount tests and the benchmark.
+$(BUILD)/tests/slowfs: $(BUILD)/tests/mount/slowfs.o
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE)
+
 ASAN := BUILD=build/asan OPT='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all'
 TSAN := BUILD=build/tsan OPT='-O1 -g -fno-omit-frame-pointer -fsanitize=thread'
 
@@ -92,30 +98,30 @@ demo:
 	$(Q)$(MAKE) --no-print-directory all
 	@scripts/demo $(BUILD)
 
-check: all $(BUILD)/unit-criterion $(BUILD)/unit-plain
+check: all $(BUILD)/unit-criterion $(BUILD)/unit-plain $(SLOWFS)
 	@tests/run --build $(BUILD)
 
 san:
-	$(Q)$(MAKE) --no-print-directory $(ASAN) all build/asan/unit-plain
-	$(Q)$(MAKE) --no-print-directory $(TSAN) all build/tsan/unit-plain
+	$(Q)$(MAKE) --no-print-directory $(ASAN) all build/asan/unit-plain build/asan/tests/slowfs
+	$(Q)$(MAKE) --no-print-directory $(TSAN) all build/tsan/unit-plain build/tsan/tests/slowfs
 	@tests/run --asan build/asan --tsan build/tsan
 
 test:
 	@scripts/install-deps build test
-	$(Q)$(MAKE) --no-print-directory all $(BUILD)/unit-criterion $(BUILD)/unit-plain
-	$(Q)$(MAKE) --no-print-directory $(ASAN) all build/asan/unit-plain
-	$(Q)$(MAKE) --no-print-directory $(TSAN) all build/tsan/unit-plain
+	$(Q)$(MAKE) --no-print-directory all $(BUILD)/unit-criterion $(BUILD)/unit-plain $(SLOWFS)
+	$(Q)$(MAKE) --no-print-directory $(ASAN) all build/asan/unit-plain build/asan/tests/slowfs
+	$(Q)$(MAKE) --no-print-directory $(TSAN) all build/tsan/unit-plain build/tsan/tests/slowfs
 	@tests/run --build $(BUILD) --asan build/asan --tsan build/tsan
 
 lint:
 	@scripts/install-deps build lint
-	$(Q)$(MAKE) --no-print-directory BUILD=build/lint WERROR=-Werror all
+	$(Q)$(MAKE) --no-print-directory BUILD=build/lint WERROR=-Werror all build/lint/tests/slowfs
 	@scripts/lint $(SOURCES)
 
 format:
 	clang-format -i $(SOURCES)
 
-bench: all
+bench: all $(SLOWFS)
 	@bench/run --binary-dir $(BUILD) $(if $(PHOTOS),--photos $(PHOTOS)) $(BENCH_ARGS)
 
 install: all

@@ -1,8 +1,9 @@
 """What the mount tests share: a test case with a folder of its own, and mounts that never outlive their test.
 
 Each test runs in a process of its own, started by run.py, which says through the environment where programs and
-folders are. Every mountpoint is named mnt-RUN-TEST-N: the tag is how a daemon is found in /proc, and how run.py sees
-what a test left behind. Only mounts and processes with this tag are ever touched.
+folders are. Every mountpoint is named mnt-RUN-TEST-N (slow-RUN-TEST-N: of the storage beneath one): the tag is how a
+daemon is found in /proc, and how run.py sees what a test left behind. Only mounts and processes with this tag are ever
+touched.
 """
 import ctypes
 import functools
@@ -28,6 +29,7 @@ SLOW = os.environ.get("SHUFFLEFS_TEST_SLOW") == "1"
 # all is well.
 PATIENCE = 60.0
 NOBODY = 65534
+PROGRAMS = {"shufflefs", "slowfs"}
 SANITIZER = re.compile(r"ERROR: AddressSanitizer|WARNING: ThreadSanitizer|runtime error:|ERROR: LeakSanitizer")
 
 
@@ -97,7 +99,7 @@ def mounts(tag):
 
 
 def daemons(tag):
-    """Pids of the shufflefs processes (valgrind's too) that have `tag` in an argument."""
+    """Pids of the processes of PROGRAMS (under valgrind too) that have `tag` in an argument."""
     found = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():
@@ -108,7 +110,7 @@ def daemons(tag):
         except OSError:
             continue
         names = [os.path.basename(argument) for argument in arguments[:12]]
-        if "shufflefs" in names and not names[0].startswith("python") and any(tag in a for a in arguments):
+        if PROGRAMS.intersection(names) and not names[0].startswith("python") and any(tag in a for a in arguments):
             found.append(int(entry))
     return found
 
@@ -151,7 +153,7 @@ def clear_away(tag, folder):
     """Ends and unmounts all that is left with `tag`. Returns lines that say what there was."""
     left = ["mounted: %s" % point for _, point, _ in mounts(tag)]
     pids = daemons(tag)
-    left += ["running: shufflefs, pid %d" % pid for pid in pids]
+    left += ["running: pid %d" % pid for pid in pids]
     if not left:
         return left
     abort_connections(tag, folder)
@@ -300,12 +302,12 @@ class MountCase(unittest.TestCase):
             shutil.rmtree(self.tmp, ignore_errors=True)
 
     def expect_nothing_left(self):
-        left = clear_away("mnt-" + TAG, FOLDER)
+        left = clear_away("-" + TAG, FOLDER)
         self.assertFalse(left, "left behind: %s" % left)
 
-    def mountpoint(self):
+    def mountpoint(self, kind="mnt"):
         self.points += 1
-        point = self.tmp / ("mnt-%s-%d" % (TAG, self.points))
+        point = self.tmp / ("%s-%s-%d" % (kind, TAG, self.points))
         point.mkdir()
         if self.points == 1:
             self.addCleanup(self.expect_nothing_left)
@@ -344,11 +346,14 @@ class MountCase(unittest.TestCase):
         self.addCleanup(made.finish)
         return made
 
-    def wait_answer(self, made):
+    def wait_answer(self, made, *names):
+        """Until the mount shows the file `names`, .control/status by default."""
+        names = names or (".control", "status")
+
         def answers():
             if made.process.poll() is not None:
                 raise AssertionError("exit code %d\n%s" % (made.process.returncode, made.stderr()))
-            return made.mounted() and run(made.as_user(["test", "-e", made.path(".control", "status")])).returncode == 0
+            return made.mounted() and run(made.as_user(["test", "-e", made.path(*names)])).returncode == 0
         wait_until(answers, "the mount answers")
 
     def refused(self, command, code, *names, lines=1, **more):
