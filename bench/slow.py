@@ -5,7 +5,7 @@ milliseconds after it came, and up to 64 side by side. The reader reads a photog
 a decoder is), reads the next. Beside it the same reader on loose files behind the same delay, in shuffled order: each
 file waits for its own READ there.
 
-The wait share is the time in open, read and close, out of all. Copying out of a page cache that has everything takes its
+The wait share is the time in open, read and close, out of all. Copying out of a page cache that has everything takes
 time, too: the second pass shows how much of the share that is.
 """
 

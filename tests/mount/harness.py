@@ -5,6 +5,7 @@ folders are. Every mountpoint is named mnt-RUN-TEST-N (slow-RUN-TEST-N: of the s
 daemon is found in /proc, and how run.py sees what a test left behind. Only mounts and processes with this tag are ever
 touched.
 """
+import contextlib
 import ctypes
 import functools
 import json
@@ -56,6 +57,11 @@ def needs_root(test):
 def needs_program(*names):
     missing = [name for name in names if not shutil.which(name)]
     return unittest.skipIf(missing, "needs " + ", ".join(missing))
+
+
+def needs_plain_build(test):
+    """For tests of how much memory the daemon takes."""
+    return unittest.skipIf({"ASAN_OPTIONS", "TSAN_OPTIONS"} & set(os.environ), "a sanitizer's own memory grows")(test)
 
 
 @functools.lru_cache(maxsize=None)
@@ -155,6 +161,7 @@ def clear_away(tag, folder):
     pids = daemons(tag)
     left += ["running: pid %d" % pid for pid in pids]
     if not left:
+        remove_memory_groups(tag)
         return left
     abort_connections(tag, folder)
     for pid in pids:
@@ -165,7 +172,49 @@ def clear_away(tag, folder):
             left.append("cannot be ended: pid %d" % pid)
     for _, point, _ in mounts(tag):
         subprocess.run(["umount", "-l", point] if os.geteuid() == 0 else ["fusermount3", "-uz", point], check=False)
+    remove_memory_groups(tag)
     return left
+
+
+class MemoryGroup:
+    """A memory control group for a daemon, of version 1 or 2; skips the test where there is none."""
+    V1, V2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
+
+    def __init__(self, test):
+        if (self.V1 / "memory.limit_in_bytes").exists():
+            base, self.file = self.V1, "memory.limit_in_bytes"
+        else:
+            base, self.file = self.V2, "memory.max"
+        self.folder = base / ("shufflefs-" + TAG)
+        try:
+            self.folder.mkdir()
+        except OSError as error:
+            test.skipTest("cannot make a memory control group: %s" % error)
+        test.addCleanup(remove_memory_groups, TAG)
+        if not (self.folder / self.file).exists():
+            test.skipTest("no memory control groups")
+
+    def wrapper(self):
+        """Before a command: runs it in the group."""
+        return ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(self.folder)]
+
+    def limit(self, size):
+        (self.folder / self.file).write_text(str(size), encoding="ascii")
+
+    def was_full(self):
+        """Did memory have to be taken back, for the limit's sake?"""
+        if self.folder.parent == self.V1:
+            return int((self.folder / "memory.failcnt").read_text(encoding="ascii")) > 0
+        return "max 0\n" not in (self.folder / "memory.events").read_text(encoding="ascii")
+
+
+def remove_memory_groups(tag):
+    """Groups with `tag`; they are empty once their daemons have ended."""
+    for base in (MemoryGroup.V1, MemoryGroup.V2):
+        for group in base.glob("shufflefs-*"):
+            if tag in group.name:
+                with contextlib.suppress(OSError):
+                    group.rmdir()
 
 
 def private_mounts():
