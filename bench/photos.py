@@ -19,6 +19,7 @@ from sides import PEERS, tars
 WARM_PASSES = 3
 READER = "current/rank-0"
 WARM_GOALS = {"squashfuse_ll": 8, "ratarmount": 20}
+TOUCH_GOALS = {"squashfuse_ll": 8, "ratarmount": 14}
 
 
 @contextlib.contextmanager
@@ -63,6 +64,10 @@ class Photographs:
                 for side, folder in sides:
                     self.add(side, which, self.pass_over(folder))
             passes = [[self.pass_over(folder) for _, folder in sides] for _ in range(WARM_PASSES)]
+            if shufflefs:
+                fixed = mount.fixed_paths(READER, self.bench.scratch)
+                self.add("shufflefs", "fixed paths, pass after a switch", self.pass_over(fixed))
+                self.add("shufflefs", "fixed paths", statistics.median(self.pass_over(fixed) for _ in range(WARM_PASSES)))
         for (side, _), values in zip(sides, zip(*passes, strict=True), strict=True):
             self.add(side, "warm", statistics.median(values))
 
@@ -77,6 +82,9 @@ class Photographs:
             cache(self.shards)
             with shufflefs.mount(self.shards) as mount:
                 self.touch("shufflefs", os.path.join(mount.path, READER))
+            with shufflefs.mount(self.shards) as mount:
+                fixed = mount.fixed_paths(READER, self.bench.scratch)
+                self.add("shufflefs", "fixed paths, first touch", self.pass_over(fixed))
         for peer in peers:
             with peer.mount() as mount:
                 self.touch(peer.name, mount.path)
@@ -91,7 +99,8 @@ class Photographs:
             self.report.add_ratio(name, above, below, **goal)
 
     def show_beside_disk(self):
-        self.show_ratio("warm / plain files, warm", "warm", (self.disk, "warm"), at_least=0.8)
+        self.show_ratio("warm / plain files, warm", "warm", (self.disk, "warm"), at_least=0.85)
+        self.show_ratio("fixed paths / plain files, warm", "fixed paths", (self.disk, "warm"), at_least=0.85)
         for which in ("second pass", "from storage"):
             self.show_ratio(f"{which} / plain files, {which}", which, (self.disk, which))
 
@@ -101,9 +110,10 @@ class Photographs:
         for peer, least in WARM_GOALS.items():
             goal = {"at_least": least} if goals else {}
             self.show_ratio(f"warm / {peer}, later passes", warm, (peer, "later passes"), **goal)
-        for peer in WARM_GOALS:
-            goal = {"at_least": 3} if goals and peer == "squashfuse_ll" else {}
-            self.show_ratio(f"first touch / {peer}, first touch", "first touch", (peer, "first touch"), **goal)
+        for peer, least in TOUCH_GOALS.items():
+            goal = {"at_least": least} if goals else {}
+            for which in ("first touch", "fixed paths, first touch"):
+                self.show_ratio(f"{which} / {peer}, first touch", which, (peer, "first touch"), **goal)
 
 
 def find_peers(bench, report):

@@ -14,13 +14,13 @@ SMALL = 1000
 PRIME = 65536
 
 
-def tiny_shards(bench, samples, shards):
+def tiny_shards(bench, samples, shards, size=100):
     """Made once, by make-tiny, below the build folder; their pages are in the page cache afterwards."""
-    folder = os.path.join(bench.tools, f"tiny-{samples}")
+    folder = os.path.join(bench.tools, f"tiny-{samples}" if size == 100 else f"tiny-{samples}-{size}")
     if not os.path.isdir(folder):
         part = folder + ".part"
         print(f"  (making {samples:,} tiny samples in {folder})", flush=True)
-        run = subprocess.run([bench.make_tiny, part, "-n", str(samples), "-s", str(shards)])
+        run = subprocess.run([bench.make_tiny, part, "-n", str(samples), "-s", str(shards), "-b", str(size)])
         if run.returncode:
             raise BenchError(f"make-tiny ended with status {run.returncode}")
         os.rename(part, folder)

@@ -103,6 +103,18 @@ class Mount:
         return time.perf_counter() - start
 
 
+    def fixed_paths(self, reader, scratch):
+        """Lists a rank's folder, moves on to the next epoch, and returns `@FILE` of the same paths: what a loader
+        opens that listed once, at its start."""
+        folder = os.path.join(self.path, reader)
+        names = sorted(os.listdir(folder))
+        path = os.path.join(scratch, "paths")
+        with open(path, "w") as file:
+            file.writelines(f"{folder}/{name}\n" for name in names)
+        self.switch(int(self.control("epoch")) + 1)
+        return f"@{path}"
+
+
 @contextlib.contextmanager
 def mounted(command, scratch):
     """Runs `command` + [mountpoint], which stays in the foreground, and yields its Mount."""

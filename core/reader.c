@@ -528,8 +528,10 @@ struct reader_figures reader_figures(const struct reader *reader)
     };
 }
 
-bool reader_is_cold(const struct reader *reader)
+struct reader_mood reader_mood(const struct reader *reader)
 {
-    return atomic_load_explicit(&reader->coldness, memory_order_relaxed) > 256 ||
-           atomic_load_explicit(&reader->ahead_ns, memory_order_relaxed) > SLOW_READ_NS;
+    uint64_t ns = atomic_load_explicit(&reader->ahead_ns, memory_order_relaxed);
+    unsigned coldness = atomic_load_explicit(&reader->coldness, memory_order_relaxed);
+
+    return (struct reader_mood){.cold = coldness > 256 || ns > SLOW_READ_NS, .ns = ns};
 }

@@ -68,8 +68,12 @@ struct reader_figures {
 };
 struct reader_figures reader_figures(const struct reader *reader);
 
-/* Whether the last reads ahead came from storage rather than from the page cache: then many at once
- * are better than few. */
-bool reader_is_cold(const struct reader *reader);
+/* What the last reads ahead were like: whether they came from storage rather than from the page
+ * cache (then many at once are better than few), and how long one took, on average. */
+struct reader_mood {
+    bool cold;
+    uint64_t ns;
+};
+struct reader_mood reader_mood(const struct reader *reader);
 
 #endif

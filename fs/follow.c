@@ -2,6 +2,7 @@
 #include "follow.h"
 
 #include "passes.h"
+#include "trust.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,16 +13,14 @@
 /* The first window, and what it grows by each time the reader is met where it was expected. */
 #define WINDOW_FIRST  8
 #define WINDOW_GROWTH 4
-#define WINDOW_MOST   ((uint64_t)1 << 20)
+#define WINDOW_MOST   TRUST_WINDOW_MOST
 /* Reads that fit no track before windows start anew. */
 #define STRANGERS_MOST 16
 #define DOUBTS         4
 /* Names looked up at once, and how far ahead of the pushes. */
 #define NAMES_AT_ONCE 2048
 #define NAMES_AHEAD   4096
-/* Steps in order before files are pushed, and before names are looked up for a reader whose pages
- * are all there. */
-#define STEPS_TO_PUSH 2
+/* Steps in order before names are looked up for a reader whose pages are all there. */
 #define STEPS_TO_NAME 4
 /* Positions that a reader which is faster than the pushes is let pass, at the most, before they go
  * on ahead of it. */
@@ -38,7 +37,7 @@ struct follow {
     struct epochs *epochs;
     uint64_t reader_bytes, total_bytes, total;
     uint64_t events, serials, now;
-    bool may_repeat;
+    bool may_repeat, slow;
     unsigned strangers; /* reads in a row that fitted no track */
     unsigned turn;      /* the track that is served next */
     uint64_t hits, lost, repeated;
@@ -223,6 +222,22 @@ static void note_pass(struct follow *follow, struct track *track, uint64_t posit
         passes_finish(&follow->passes, track->path, track->epoch);
 }
 
+/* The first position that is not left to a reader who is at `position` and faster than the pushes.
+ * What it is left counts as ahead of it, so it must leave room for pushes. */
+static uint64_t past_gap(const struct follow *follow, const struct track *track,
+                         const struct order *order, uint64_t position)
+{
+    uint64_t end = least(position + 1 + track->gap, track->plan.length);
+    uint64_t room = track->limit / 4, bytes = 0, p = position + 1;
+
+    for (; p < end; p++) {
+        bytes += track_bytes_at(track, follow->index, order, p);
+        if (bytes > room || follow->total + bytes > follow->total_bytes)
+            break;
+    }
+    return p;
+}
+
 /* The reader was met at `position`. Where it was expected, trust in it grows; further on, it
  * shrinks; a little behind says nothing, for workers read side by side. */
 static void meet(struct follow *follow, struct track *track, const struct order *order,
@@ -233,32 +248,40 @@ static void meet(struct follow *follow, struct track *track, const struct order 
     bool expected = position <= track->next + track->gap + slack;
     uint64_t files = track->pace.sums.files;
 
+    if (!is_unmet(track))
+        trust_after(track, follow->events - track->used, position);
     track->used = ++follow->events;
     if (position >= track->head) {
         if (expected) {
             track->steps++;
-            track->window = least(track->window * WINDOW_GROWTH, WINDOW_MOST);
+            track->window = least(track->window * WINDOW_GROWTH, trust_window(track));
             track->limit = least(track->limit + track->limit / 64, follow->reader_bytes);
         } else {
-            track->steps -= track->steps > 0;
+            trust_shaken(track);
             track->window = WINDOW_FIRST;
         }
         track_move_head(track, follow->index, order, position, &follow->total);
         follow->hits += track->pace.sums.files - files;
     }
+    trust_met(track, position, read);
     pace_meet(&track->pace, follow->now);
     if (read)
         track->reading = true;
     note_pass(follow, track, position);
-    if (!read)
+    if (!read) {
+        track->gap /= 2;
         return;
+    }
     follow->strangers = 0;
     /* It came to a position before its push did. Those close ahead it will reach first as well:
-     * leave them to it. */
-    if (position < track->next)
+     * leave them to it. Not where a read takes long: there, each would be waited for. */
+    if (follow->slow)
+        track->gap = 0;
+    else if (position < track->next)
         track->gap = least(track->gap * 2 + 1, GAP_MOST);
     if (track->next < position + 1 + track->gap)
-        track_move_next(track, follow->index, order, position + 1 + track->gap, &follow->total);
+        track_move_next(track, follow->index, order, past_gap(follow, track, order, position),
+                        &follow->total);
 }
 
 void follow_listed(struct follow *follow, const struct view_node *folder, uint64_t end)
@@ -297,15 +320,13 @@ void follow_looked(struct follow *follow, const struct view_node *folder, uint64
 
 static void calm_down(struct follow *follow)
 {
+    follow->events++;
     if (++follow->strangers < STRANGERS_MOST)
         return;
     follow->strangers = 0;
-    for (unsigned i = 0; i < TRACKS; i++) {
-        if (is_unmet(&follow->tracks[i]))
-            continue;
-        follow->tracks[i].window = WINDOW_FIRST;
-        follow->tracks[i].steps = 0;
-    }
+    for (unsigned i = 0; i < TRACKS; i++)
+        if (!is_unmet(&follow->tracks[i]))
+            trust_shaken(&follow->tracks[i]);
 }
 
 /* One such read may have been on its way when the file was pushed. Several in a row: the kernel
@@ -395,6 +416,7 @@ static struct track *warm(struct follow *follow, const char *path, uint64_t epoc
     }
     track = begin(follow, path, epoch, plan);
     track->warming = true;
+    track->trusted = true;
     track->window = WINDOW_MOST;
     track->fields = fields;
     return track;
@@ -414,7 +436,7 @@ bool follow_moved(struct follow *follow, uint64_t folder, uint64_t epoch)
         struct track *track = &follow->tracks[i];
         if (track->folder != folder)
             continue;
-        if ((track->reading || track->steps) && track->used > old.used)
+        if (track->trusted && track->used > old.used)
             old = *track;
         release(follow, track);
     }
@@ -445,7 +467,7 @@ static bool may_push(const struct track *track)
 {
     return track->folder && track->next < track->plan.length && track->next < track->named &&
            track->next <= track->head + track->window &&
-           (track->warming || (track->reading && track->steps >= STEPS_TO_PUSH));
+           (is_unmet(track) || (track->reading && track->trusted));
 }
 
 /* Whether the bytes of the next position still fit; one always does, however large. An epoch that
@@ -561,9 +583,10 @@ bool follow_next_repeat(struct follow *follow, char path[TRACK_PATH], uint64_t *
     return true;
 }
 
-void follow_at(struct follow *follow, uint64_t now)
+void follow_at(struct follow *follow, uint64_t now, bool slow)
 {
     follow->now = now;
+    follow->slow = slow;
 }
 
 static void describe(const struct track *track, uint64_t now, struct follow_reader *reader)

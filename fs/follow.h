@@ -9,8 +9,9 @@
  *
  * A track is one reader's way through one folder. It starts when a place is met that is not near a
  * known track. Names are looked up ahead of it once it was met a few times in order; files are
- * pushed only after a READ (an `ls -l` is no reader): first a few positions, then ever more as the
- * reader goes on in order, up to a bound of bytes that were pushed and not yet passed. Reads that
+ * pushed only after a READ (an `ls -l` is no reader), and once the reader is trusted to go on in
+ * order: first a few positions, then ever more, up to a bound of bytes that were pushed and not yet
+ * passed. Reads that
  * fit no track shrink the windows again: a reader in random order gets nothing pushed but what is
  * near. Where the kernel drops what was pushed before it is read (memory is short), the bound is
  * halved, and grows again while that does not happen.
@@ -31,7 +32,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FOLLOW_MARK_EVERY 256
+#define FOLLOW_MARK_EVERY TRACK_MARK_EVERY
 
 struct follow;
 
@@ -72,8 +73,8 @@ void follow_read_on(struct follow *follow, uint64_t member, uint64_t took);
 void follow_read_label(struct follow *follow, uint64_t sample, uint64_t took);
 /* The folder is no more: nothing is pushed for it from here on. */
 void follow_left(struct follow *follow, uint64_t folder);
-/* The same, for its path now shows another epoch, whose start is warmed if the old one was read.
- * Returns whether it was. */
+/* The same, for its path now shows another epoch, whose start is warmed if the old one was read
+ * in order. Returns whether it was. */
 bool follow_moved(struct follow *follow, uint64_t folder, uint64_t epoch);
 /* Warms the start of an epoch, all fields, in the folder that is, or will be, at `path`. */
 void follow_warm(struct follow *follow, const char *path, uint64_t epoch, const struct plan *plan);
@@ -108,8 +109,9 @@ struct follow_reader {
 size_t follow_readers(const struct follow *follow, uint64_t now, struct follow_reader *readers,
                       size_t room);
 
-/* The time of the events that follow, in nanoseconds of a clock that never goes back. */
-void follow_at(struct follow *follow, uint64_t now);
+/* The time of the events that follow, in nanoseconds of a clock that never goes back, and whether a
+ * read from storage takes so long that none should be left to a reader. */
+void follow_at(struct follow *follow, uint64_t now, bool slow);
 
 struct follow_figures {
     uint64_t ahead;    /* bytes of the files ahead of readers that were claimed for pushing, or

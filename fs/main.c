@@ -27,7 +27,7 @@
 #define PRIME_PRIVILEGED     65536
 #define PRIME_UNPRIVILEGED   262144
 #define READ_AHEAD_KILOBYTES 1024
-#define THREADS_MOST         32
+#define THREADS_MOST         256
 
 enum { EXIT_FAULT = 1, EXIT_USAGE = 2 };
 

@@ -21,9 +21,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PUSHERS 16
-/* Pushers at work while reads come from the page cache: more would take the readers' processors. */
+/* Pushers at work while reads come from the page cache (more would take the readers' processors),
+ * while they come from a local disk, and at the most: storage that takes long to answer is asked
+ * for so many at once that READS_PER_S come back. */
 #define PUSHERS_WARM 2
+#define PUSHERS_COLD 16
+#define PUSHERS      64
+#define READS_PER_S  8000
+/* A read that takes longer is not left to a reader, however fast it is. Nanoseconds. */
+#define LONG_READ_NS 1000000
 
 struct readahead {
     struct push push;
@@ -52,7 +58,12 @@ static uint64_t now_ns(void)
 
 static unsigned pushers_allowed(const struct readahead *readahead)
 {
-    return reader_is_cold(readahead->push.reader) ? PUSHERS : PUSHERS_WARM;
+    struct reader_mood mood = reader_mood(readahead->push.reader);
+    uint64_t wanted = mood.ns * READS_PER_S / 1000000000u;
+
+    if (!mood.cold)
+        return PUSHERS_WARM;
+    return wanted < PUSHERS_COLD ? PUSHERS_COLD : wanted < PUSHERS ? (unsigned)wanted : PUSHERS;
 }
 
 static bool is_stopping(const struct readahead *readahead)
@@ -133,7 +144,7 @@ static uint64_t list_names(int folder, const struct follow_names *names)
 {
     char buffer[32768];
     uint64_t reached = names->start;
-    long got;
+    long got = -1;
 
     if (lseek(folder, listing_offset(names->start), SEEK_SET) < 0)
         return names->start;
@@ -145,7 +156,9 @@ static uint64_t list_names(int folder, const struct follow_names *names)
             at += entry->d_reclen;
         }
     }
-    return reached;
+    /* The last name's offset is still at its position: that the folder ended says that all were
+     * taken. */
+    return got == 0 ? names->end : reached;
 }
 
 /* `current` may have moved on: then the path leads to another inode, of another epoch. */
@@ -291,7 +304,7 @@ static bool begin_event(struct readahead *readahead)
     if (is_stopping(readahead))
         return false;
     pthread_mutex_lock(&readahead->lock);
-    follow_at(readahead->follow, now_ns());
+    follow_at(readahead->follow, now_ns(), reader_mood(readahead->push.reader).ns > LONG_READ_NS);
     return true;
 }
 

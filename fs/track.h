@@ -10,6 +10,8 @@
 #include <stdint.h>
 
 #define TRACK_PATH 320
+/* Every so many positions a name expires at once, and shows who passes by. */
+#define TRACK_MARK_EVERY 256
 /* Of a track whose folder was not looked up yet. */
 #define TRACK_FOLDER_UNKNOWN UINT64_MAX
 
@@ -33,6 +35,10 @@ struct track {
     uint64_t limit;    /* most of them */
     uint64_t used;     /* when it was last met, in events */
     unsigned steps;  /* times that the reader was met where it was expected, less those where not */
+    uint64_t reads;  /* since it was begun */
+    uint64_t mark;   /* the last one met */
+    unsigned marks;  /* and how many came one after the other */
+    bool trusted;    /* it reads in order: see fs/trust.h */
     uint64_t member; /* that was last read */
     uint64_t elder;  /* a track that this one warms the next epoch for: its serial */
     bool warming;    /* made before any reader came */

@@ -54,6 +54,17 @@ static uint64_t member_at(uint64_t position)
     return sample;
 }
 
+/* A reader in order up to `end`, that finds all but every `stride`-th file in the page cache. */
+static void read_on(uint64_t from, uint64_t end, uint64_t stride, bool again)
+{
+    for (uint64_t p = from; p < end; p++) {
+        if (p % FOLLOW_MARK_EVERY == 0)
+            follow_looked(follow, folder, p);
+        if ((p - from) % stride == 0)
+            follow_read(follow, member_at(p), again, 0);
+    }
+}
+
 /* Does all pushes that may be done now; returns how many, and the first and last position. */
 static uint64_t push_all(uint64_t *first, uint64_t *last)
 {
@@ -83,7 +94,7 @@ Test(follow, a_listing_alone_pushes_nothing)
 
 Test(follow, pushes_stay_ahead_of_a_reader_in_order_and_the_window_grows)
 {
-    uint64_t first = 0, last = 0, before = 0;
+    uint64_t first = 0, last = 0, before = 0, at = 2;
 
     begin(1 << 30, 1 << 30, 2);
     follow_listed(follow, folder, folder->plan.length);
@@ -92,9 +103,12 @@ Test(follow, pushes_stay_ahead_of_a_reader_in_order_and_the_window_grows)
     follow_read(follow, member_at(1), false, 0);
     cr_assert(push_all(&first, &last) > 0);
     cr_assert(first > 1 && last < 200, "the first window is small");
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         before = last;
-        follow_read(follow, member_at(last + 1), false, 0);
+        for (; at <= last; at++)
+            if (at % FOLLOW_MARK_EVERY == 0)
+                follow_looked(follow, folder, at);
+        read_on(at, at + 1, 1, false);
         cr_assert(push_all(&first, &last) > 0);
         cr_assert(first > before + 1);
     }
@@ -142,18 +156,19 @@ Test(follow, bytes_ahead_are_bounded_for_one_reader_and_for_all)
     follow_listed(follow, folder, SAMPLES);
     follow_listed(follow, other, SAMPLES);
     for (uint64_t p = 0; p < 3000; p += 50) {
-        follow_read(follow, member_at(p), false, 0);
+        read_on(p, p + 50, p ? 50 : 1, false);
         push_all(NULL, NULL);
         cr_assert(follow_figures(follow).ahead <= 500 * BYTES);
     }
     folder->epoch = 1;
+    folder->inode++;
     for (uint64_t p = 0; p < 3000; p += 50) {
-        follow_read(follow, member_at(p), false, 0);
+        read_on(p, p + 50, p ? 50 : 1, false);
         push_all(NULL, NULL);
         cr_assert(follow_figures(follow).ahead <= 800 * BYTES);
     }
     cr_assert(follow_figures(follow).ahead > 700 * BYTES);
-    follow_left(follow, folder->inode);
+    follow_left(follow, folder->inode - 1);
     follow_left(follow, other->inode);
     cr_assert_eq(follow_figures(follow).ahead, 0);
     cr_assert_eq(push_all(NULL, NULL), 0);
@@ -211,12 +226,12 @@ Test(follow, interleaved_batches_are_one_reader)
         for (uint64_t i = 0; i < 64; i++) {
             for (uint64_t worker = 0; worker < 4; worker++) {
                 uint64_t p = start + worker * 64 + i;
+                if (p % FOLLOW_MARK_EVERY == 0)
+                    follow_looked(follow, folder, p);
                 if (!seen[p]) {
                     seen[p] = 1;
                     reads++;
                     follow_read(follow, member_at(p), false, 0);
-                } else if (p % FOLLOW_MARK_EVERY == 0) {
-                    follow_looked(follow, folder, p);
                 }
                 for (int k = 0; k < 2 && follow_next_push(follow, 0, &push); k++) {
                     seen[push.position] = 1;
@@ -354,7 +369,8 @@ Test(follow, the_next_epoch_is_warmed_when_this_one_is_claimed)
     folder->inode = VIEW_NODE_INODE + 99;
     folder->epoch = 1;
     follow_listed(follow, folder, folder->plan.length);
-    follow_looked(follow, folder, 0);
+    for (uint64_t p = 0; p < warmed; p += FOLLOW_MARK_EVERY)
+        follow_looked(follow, folder, p);
     follow_read(follow, member_at(warmed), false, 0);
     cr_assert(follow_next_push(follow, 0, &push));
     other = push.position;
@@ -368,10 +384,8 @@ Test(follow, a_warmed_epoch_shares_the_bound_of_the_one_before)
 
     begin((uint64_t)30000 * BYTES, 1 << 30, 1);
     follow_listed(follow, folder, folder->plan.length);
-    for (uint64_t p = 0; p < 6; p++)
-        follow_read(follow, member_at(p * 60), false, 0);
-    for (uint64_t p = 360; p < SAMPLES - 16000; p += 60) {
-        follow_read(follow, member_at(p), false, 0);
+    for (uint64_t p = 0; p < SAMPLES - 16000; p += 60) {
+        read_on(p, p + 60, p ? 60 : 1, false);
         push_all(NULL, NULL);
     }
     while (follow_next_names(follow, &names))
@@ -477,12 +491,13 @@ Test(follow, pages_dropped_again_and_again_shrink_what_is_pushed)
 
     begin((uint64_t)8 << 20, 1 << 30, 1);
     follow_listed(follow, folder, SAMPLES);
-    for (uint64_t p = 0; p < 300; p += 60)
-        follow_read(follow, member_at(p), false, 0);
-    push_all(NULL, NULL);
+    for (uint64_t p = 0; p < 4096; p += 64) {
+        read_on(p, p + 64, p ? 64 : 1, false);
+        push_all(NULL, NULL);
+    }
     before = follow_figures(follow).ahead;
-    for (uint64_t p = 300; p < 340; p++) {
-        follow_read(follow, member_at(p), true, 0);
+    for (uint64_t p = 4096; p < 4136; p++) {
+        read_on(p, p + 1, 1, true);
         push_all(NULL, NULL);
     }
     after = follow_figures(follow).ahead;
@@ -498,9 +513,9 @@ Test(follow, hits_are_what_was_passed_without_being_asked_for)
 
     begin(1 << 30, 1 << 30, 1);
     follow_listed(follow, folder, SAMPLES);
-    follow_at(follow, 1000000000);
+    follow_at(follow, 1000000000, false);
     for (uint64_t p = 0; p < SAMPLES; p += p < 100 ? 1 : 50) {
-        follow_at(follow, 1000000000 + p * 100000);
+        follow_at(follow, 1000000000 + p * 100000, false);
         follow_read(follow, member_at(p), false, 50000);
         push_all(NULL, NULL);
     }

@@ -1,0 +1,66 @@
+/* Who reads in order. Owns nothing. */
+#include "trust.h"
+
+/* A reader that passed so many marks one after the other is trusted. */
+#define MARKS_ENOUGH 2
+/* The most positions pushed ahead of one that passed none; times 4 for each mark. */
+#define WINDOW_UNMARKED 128
+/* Events that a reader who passed no marks may be away for. */
+#define AWAY_MOST 256
+/* READs before there is trust: of one that began at the folder's start, of others, of workers that
+ * read side by side. */
+#define READS_AT_START 2
+#define READS_ANYWHERE 4
+#define READS_BESIDE   12
+
+static bool passed_marks(const struct track *track)
+{
+    return track->marks >= MARKS_ENOUGH;
+}
+
+void trust_after(struct track *track, uint64_t events, uint64_t position)
+{
+    if (events <= AWAY_MOST || passed_marks(track))
+        return;
+    track->begun = position;
+    track->reads = 0;
+    track->steps = track->steps > 0;
+    track->marks = 0;
+    track->trusted = false;
+}
+
+void trust_shaken(struct track *track)
+{
+    track->steps -= track->steps > 1;
+    if (!passed_marks(track))
+        track->trusted = false;
+}
+
+static void pass_mark(struct track *track, uint64_t position)
+{
+    if (position == track->mark + TRACK_MARK_EVERY)
+        track->marks++;
+    else if (position > track->mark + 2 * TRACK_NEAR || position + 2 * TRACK_NEAR < track->mark)
+        track->marks = 0;
+    else if (position <= track->mark)
+        return; /* workers that read side by side */
+    track->mark = position;
+}
+
+void trust_met(struct track *track, uint64_t position, bool read)
+{
+    uint64_t span = track->head - track->begun + 1;
+
+    track->reads += read && position >= track->begun;
+    if (!read && position % TRACK_MARK_EVERY == 0)
+        pass_mark(track, position);
+    track->trusted = track->trusted || passed_marks(track) ||
+                     (track->reads >= (track->begun == 0 ? READS_AT_START : READS_ANYWHERE) &&
+                      track->reads * 2 >= span) ||
+                     (track->reads >= READS_BESIDE && track->reads * 8 >= span);
+}
+
+uint64_t trust_window(const struct track *track)
+{
+    return track->marks < 7 ? (uint64_t)WINDOW_UNMARKED << 2 * track->marks : TRUST_WINDOW_MOST;
+}
