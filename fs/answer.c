@@ -1,6 +1,7 @@
 /* Answers READs. Owns nothing. */
 #include "answer.h"
 
+#include "chunks.h"
 #include "list.h"
 #include "stream.h"
 
@@ -50,9 +51,11 @@ static ssize_t read_member(struct serve *serve, uint64_t member, char *buffer, s
                            uint64_t from)
 {
     uint64_t since = now_ns(), took;
-    ssize_t got = reader_read(serve->reader, member, buffer, size, from);
+    ssize_t got = readahead_take_member(serve->readahead, member, buffer, size, from);
     bool known;
 
+    if (got < 0)
+        got = reader_read(serve->reader, member, buffer, size, from);
     took = count(serve, got, since);
     known = names_want(serve->names, member);
     if (from == 0)
@@ -73,14 +76,29 @@ static ssize_t read_label(struct serve *serve, uint64_t sample, char *buffer, si
     return read_text(label, bytes, buffer, size, from);
 }
 
+/* Piece by piece: what is being read ahead is waited for, while the next pieces are. */
 static ssize_t read_stream(struct serve *serve, struct view_node *node, char *buffer, size_t size,
                            uint64_t from)
 {
     uint64_t since = now_ns();
-    ssize_t got = (ssize_t)size;
+    size_t done = 0;
+    ssize_t got = 0;
 
-    if (!readahead_read_stream(serve->readahead, node, from, size, buffer))
-        got = stream_read(serve->view, serve->reader, node, buffer, size, from);
+    if (from >= node->made_bytes)
+        return 0;
+    if (size > node->made_bytes - from)
+        size = (size_t)(node->made_bytes - from);
+    readahead_read_stream(serve->readahead, node, from, size);
+    while (done < size && got >= 0) {
+        uint64_t at = from + done;
+        size_t piece = (size_t)(CHUNK_BYTES - at % CHUNK_BYTES);
+        if (piece > size - done)
+            piece = size - done;
+        if (!readahead_take_piece(serve->readahead, node, at, piece, buffer + done))
+            got = stream_read(serve->view, serve->reader, node, buffer + done, piece, at);
+        done += piece;
+    }
+    got = got < 0 ? got : (ssize_t)size;
     count(serve, got, since);
     return got;
 }

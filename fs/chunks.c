@@ -7,13 +7,15 @@
 
 #define CURSORS 32
 /* The first window, and what it grows by each time that the reader is met. Bytes. */
-#define WINDOW_FIRST  (16 * CHUNK_BYTES)
+#define WINDOW_FIRST  (32 * CHUNK_BYTES)
 #define WINDOW_GROWTH 2
 /* How far from where it was, or past what was claimed, a READ is still the reader's: the kernel
  * asks ahead of it, and for several pieces at once. Bytes. */
-#define SLACK (16 * CHUNK_BYTES)
-/* READs in order before anything is pushed. */
+#define SLACK (32 * CHUNK_BYTES)
+/* READs in order before anything is pushed for a reader that does not start at the start with a
+ * READ so large that more than a look is meant. */
 #define STEPS_TO_PUSH 2
+#define START_BYTES   65536
 #define MARK_STRIDE   (CHUNKS_A_MARK * CHUNK_BYTES)
 
 struct mark {
@@ -152,6 +154,7 @@ bool chunks_read(struct chunks *chunks, struct view_node *stream, uint64_t from,
                                   .inode = stream->inode,
                                   .serial = ++chunks->serials,
                                   .head = from,
+                                  .steps = from == 0 && size >= START_BYTES ? STEPS_TO_PUSH : 0,
                                   .window = WINDOW_FIRST};
     } else if (from > cursor->head) {
         cursor->steps++;
@@ -162,10 +165,22 @@ bool chunks_read(struct chunks *chunks, struct view_node *stream, uint64_t from,
         drop_marks(cursor, from > SLACK ? from - SLACK : 0);
     }
     cursor->used = ++chunks->events;
-    /* What is asked for needs no push, and the kernel asks for the piece after it as well. */
-    if (cursor->next < chunk_after(from + size))
+    /* Before there are pushes, the reader gets all of its READ by itself; afterwards it shares the
+     * work with them, piece by piece. */
+    if (cursor->steps < STEPS_TO_PUSH && cursor->next < chunk_after(from + size))
         cursor->next = chunk_after(from + size);
+    if (cursor->next < from)
+        cursor->next = from / CHUNK_BYTES * CHUNK_BYTES;
     return fresh;
+}
+
+void chunks_claim(struct chunks *chunks, const struct view_node *stream, uint64_t from, size_t size)
+{
+    struct cursor *cursor = find(chunks, stream->inode, from);
+
+    if (cursor && cursor->next >= from / CHUNK_BYTES * CHUNK_BYTES &&
+        cursor->next < chunk_after(from + size))
+        cursor->next = chunk_after(from + size);
 }
 
 bool chunks_take_mark(struct chunks *chunks, const struct view_node *stream, uint64_t from,

@@ -1,10 +1,11 @@
 /* Follows readers of streams (rank-R.tar) and says which pieces of them to push. Pure but for the
  * memory it owns: no thread, no lock, no FUSE; the caller serialises all calls.
  *
- * A stream is read in order, in READs of up to 1 MiB. A reader that was met twice in order gets
- * chunks of CHUNK_BYTES pushed ahead of it, ever further up to a bound. Of what was pushed nothing
- * more is seen; so the first page of every CHUNKS_A_MARK-th chunk, its mark, is not pushed but kept
- * here: the kernel asks for it when the reader comes by, and is answered from memory. */
+ * A stream is read in order, in READs of up to 1 MiB. A reader that starts at the start, or was met
+ * twice in order, gets chunks of CHUNK_BYTES pushed ahead of it, ever further up to a bound. Of
+ * what was pushed nothing more is seen; so the first page of every CHUNKS_A_MARK-th chunk, its
+ * mark, is not pushed but kept here: the kernel asks for it when the reader comes by, and is
+ * answered from memory. */
 #ifndef SHUFFLEFS_CHUNKS_H
 #define SHUFFLEFS_CHUNKS_H
 
@@ -14,8 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CHUNK_BYTES      ((uint64_t)256 << 10)
-#define CHUNKS_A_MARK    16
+#define CHUNK_BYTES      ((uint64_t)128 << 10)
+#define CHUNKS_A_MARK    32
 #define CHUNK_MARK_BYTES 4096
 
 struct chunks;
@@ -28,6 +29,11 @@ void chunks_close(struct chunks *chunks);
 /* A READ of a prepared stream. True when a reader is followed that was not before: the caller then
  * sees to it that the node stays (view_hold) until chunks_next_gone() gives it back. */
 bool chunks_read(struct chunks *chunks, struct view_node *stream, uint64_t from, size_t size);
+
+/* The reader's own READ gets these bytes, which have not been claimed: the pushes go on after them.
+ */
+void chunks_claim(struct chunks *chunks, const struct view_node *stream, uint64_t from,
+                  size_t size);
 
 /* Copies a mark's bytes, if they are kept: `size` bytes from byte `from` on. */
 bool chunks_take_mark(struct chunks *chunks, const struct view_node *stream, uint64_t from,

@@ -482,7 +482,7 @@ static bool has_room(struct follow *follow, const struct track *track, uint64_t 
                                  follow->total + elsewhere + bytes <= follow->total_bytes);
 }
 
-static bool claim(struct follow *follow, struct track *track, uint64_t elsewhere)
+static bool claim(struct follow *follow, struct track *track, uint64_t elsewhere, uint64_t *sample)
 {
     struct order *order = epochs_get(follow->epochs, track->epoch);
     bool room;
@@ -491,6 +491,7 @@ static bool claim(struct follow *follow, struct track *track, uint64_t elsewhere
         return false;
     room = has_room(follow, track, track_bytes_at(track, follow->index, order, track->next),
                     elsewhere);
+    *sample = order_sample(order, plan_global(&track->plan, track->next));
     if (room)
         track_move_next(track, follow->index, order, track->next + 1, &follow->total);
     epochs_put(follow->epochs, order);
@@ -502,12 +503,13 @@ bool follow_next_push(struct follow *follow, uint64_t elsewhere, struct follow_p
     for (unsigned i = 0; i < TRACKS; i++) {
         unsigned at = (follow->turn + i) % TRACKS;
         struct track *track = &follow->tracks[at];
-        if (!may_push(track) || !claim(follow, track, elsewhere))
+        uint64_t sample;
+        if (!may_push(track) || !claim(follow, track, elsewhere, &sample))
             continue;
         *push = (struct follow_push){
             .epoch = track->epoch,
             .position = track->next - 1,
-            .plan = track->plan,
+            .sample = sample,
             .distrust = track->next <= track->distrust,
             .fields = track->fields,
         };

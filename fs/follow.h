@@ -38,8 +38,7 @@ struct follow;
 
 /* What to push: the sample at one position of a folder. */
 struct follow_push {
-    uint64_t epoch, position;
-    struct plan plan;
+    uint64_t epoch, position, sample;
     bool distrust;   /* the kernel has dropped pages here: push also what should be there */
     uint64_t fields; /* bit min(field, 62): fields that the reader reads; bit 63: made labels */
 };

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Fields of one sample that are read at once; more are read one after the other. */
+/* Fields of one sample that are pushed at the most. */
 #define AT_ONCE 64
 
 bool push_room_open(struct push_room *room)
@@ -70,45 +70,56 @@ static void push_members(struct push *push, const uint64_t *members, size_t many
 {
     const struct index *index = view_dataset(push->view)->index;
     char *data[AT_ONCE];
+    uint64_t sizes[AT_ONCE];
     int fault = reader_read_members(push->reader, members, many, room->read,
                                     PUSH_STORE_BYTES + READER_SLACK, data);
 
-    if (fault == -E2BIG)
-        for (size_t i = 0; i < many; i++)
+    if (fault) {
+        flights_end(push->flights, room->slot);
+        for (size_t i = 0; fault == -E2BIG && i < many; i++)
             push_member(push, members[i], room);
-    for (size_t i = 0; !fault && i < many; i++) {
-        size_t size = index->members[members[i]].size;
-        if (store(push, VIEW_MEMBER_INODE + members[i], 0, data[i], size))
-            count(push, members[i], size);
+        return;
     }
+    for (size_t i = 0; i < many; i++)
+        sizes[i] = index->members[members[i]].size;
+    flights_land_members(push->flights, room->slot, members, data, sizes, many);
+    /* What a READ took meanwhile is in the page cache with its answer. Its pages are locked until
+     * then, so that a store would only wait. */
+    for (size_t i = 0; i < many; i++)
+        if (!flights_took_member(push->flights, room->slot, i) &&
+            store(push, VIEW_MEMBER_INODE + members[i], 0, data[i], sizes[i]))
+            count(push, members[i], sizes[i]);
+    flights_end(push->flights, room->slot);
 }
 
-void push_sample(struct push *push, const struct follow_push *what, struct push_room *room)
+/* The members of the sample that are wanted and not in the page cache; returns how many. */
+static size_t choose(struct push *push, const struct follow_push *what, uint64_t sample,
+                     uint64_t *members)
+{
+    const struct index *index = view_dataset(push->view)->index;
+    size_t many = 0;
+
+    for (uint64_t m = index->first[sample]; m < index->first[sample + 1] && many < AT_ONCE; m++) {
+        if ((what->fields & track_field_bit((uint16_t)index->members[m].field)) &&
+            index->members[m].size && (what->distrust || !names_has(push->names, m)) &&
+            is_known(push, VIEW_MEMBER_INODE + m))
+            members[many++] = m;
+    }
+    return many;
+}
+
+void push_sample(struct push *push, const struct follow_push *what, uint64_t sample,
+                 struct push_room *room)
 {
     const struct dataset *dataset = view_dataset(push->view);
-    const struct index *index = dataset->index;
-    struct order *order = epochs_get(view_epochs(push->view), what->epoch);
-    uint64_t sample, members[AT_ONCE];
-    size_t many = 0;
+    uint64_t members[AT_ONCE];
+    size_t many = choose(push, what, sample, members);
     char label[24];
 
-    if (!order)
-        return;
-    sample = order_sample(order, plan_global(&what->plan, what->position));
-    epochs_put(view_epochs(push->view), order);
-    for (uint64_t m = index->first[sample]; m < index->first[sample + 1]; m++) {
-        if (!(what->fields & track_field_bit((uint16_t)index->members[m].field)) ||
-            index->members[m].size == 0 || (names_has(push->names, m) && !what->distrust) ||
-            !is_known(push, VIEW_MEMBER_INODE + m))
-            continue;
-        members[many++] = m;
-        if (many == AT_ONCE) {
-            push_members(push, members, many, room);
-            many = 0;
-        }
-    }
     if (many && !atomic_load(&push->stopping))
         push_members(push, members, many, room);
+    else
+        flights_end(push->flights, room->slot);
     if (what->fields >> 63 && dataset->makes_cls && dataset->labels.of[sample] != LABELS_MISSING)
         store(push, VIEW_LABEL_INODE + sample, 0, label,
               dataset_label_text(dataset, sample, label));
@@ -117,17 +128,22 @@ void push_sample(struct push *push, const struct follow_push *what, struct push_
 bool push_chunk(struct push *push, const struct chunk *chunk, struct push_room *room, bool *read)
 {
     size_t skip = chunk->marked ? CHUNK_MARK_BYTES : 0;
-    ssize_t got;
+    bool known = is_known(push, chunk->stream->inode);
+    ssize_t got = -1;
 
-    *read = false;
-    if (!is_known(push, chunk->stream->inode))
-        return false;
-    got = stream_read_ahead(push->view, push->reader, chunk->stream, room->chunk, chunk->size,
-                            chunk->from, room->read, PUSH_STORE_BYTES + READER_SLACK);
+    if (known)
+        got = stream_read_ahead(push->view, push->reader, chunk->stream, room->chunk, chunk->size,
+                                chunk->from, room->read, PUSH_STORE_BYTES + READER_SLACK);
     *read = got == (ssize_t)chunk->size;
-    if (!*read || chunk->size == skip || atomic_load(&push->stopping))
-        return true;
-    atomic_fetch_add_explicit(&push->bytes, chunk->size, memory_order_relaxed);
-    return store(push, chunk->stream->inode, chunk->from + skip, room->chunk + skip,
-                 chunk->size - skip);
+    if (*read) {
+        flights_land_piece(push->flights, room->slot, room->chunk);
+        if (chunk->size > skip && !atomic_load(&push->stopping) &&
+            !flights_took_piece(push->flights, room->slot)) {
+            atomic_fetch_add_explicit(&push->bytes, chunk->size, memory_order_relaxed);
+            known = store(push, chunk->stream->inode, chunk->from + skip, room->chunk + skip,
+                          chunk->size - skip);
+        }
+    }
+    flights_end(push->flights, room->slot);
+    return known;
 }

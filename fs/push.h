@@ -6,6 +6,7 @@
 #define SHUFFLEFS_PUSH_H
 
 #include "chunks.h"
+#include "flights.h"
 #include "follow.h"
 #include "names.h"
 
@@ -25,20 +26,25 @@ struct push {
     struct view *view;
     struct reader *reader;
     struct names *names;
+    struct flights *flights;
     atomic_bool stopping; /* nothing more is read or stored from here on */
     atomic_ullong files, bytes;
 };
 
-/* A thread's memory. */
+/* A thread's memory, and its slot of the flights. */
 struct push_room {
+    unsigned slot;
     char *read;  /* PUSH_STORE_BYTES + READER_SLACK, aligned for the reader */
     char *chunk; /* CHUNK_BYTES */
 };
 bool push_room_open(struct push_room *room);
 void push_room_close(struct push_room *room);
 
-/* A read that fails, or an inode that the kernel does not have, is no fault: nothing is pushed. */
-void push_sample(struct push *push, const struct follow_push *what, struct push_room *room);
+/* Both are in the air when they are called (fs/flights.h), and not afterwards.
+ *
+ * A read that fails, or an inode that the kernel does not have, is no fault: nothing is pushed. */
+void push_sample(struct push *push, const struct follow_push *what, uint64_t sample,
+                 struct push_room *room);
 
 /* Leaves the mark in room->chunk; returns whether the kernel has the stream. *read: whether the
  * bytes are there. */

@@ -25,7 +25,7 @@
  * while they come from a local disk, and at the most: storage that takes long to answer is asked
  * for so many at once that READS_PER_S come back. */
 #define PUSHERS_WARM 2
-#define PUSHERS_COLD 16
+#define PUSHERS_COLD 32
 #define PUSHERS      64
 #define READS_PER_S  8000
 /* A read that takes longer is not left to a reader, however fast it is. Nanoseconds. */
@@ -43,6 +43,7 @@ struct readahead {
     pthread_cond_t to_push, to_name;
     struct follow *follow;
     struct chunks *chunks;
+    unsigned slots;   /* of the flights, given to pushers */
     unsigned working; /* pushers that push */
     unsigned waiting; /* pushers that wait for something to push */
     bool scout_waits;
@@ -91,6 +92,20 @@ static bool next_work(struct readahead *readahead, struct work *work)
     return chunks_next(readahead->chunks, follow_figures(readahead->follow).ahead, &work->chunk);
 }
 
+/* Before the lock is given up: so that a READ finds it in the air from the moment it is claimed. */
+static void start_flight(struct readahead *readahead, const struct work *work, unsigned slot)
+{
+    const struct index *index = view_dataset(readahead->push.view)->index;
+    uint64_t sample = work->sample.sample;
+
+    if (work->of_stream)
+        flights_start_piece(readahead->push.flights, slot, work->chunk.stream->inode,
+                            work->chunk.from, work->chunk.size);
+    else
+        flights_start_members(readahead->push.flights, slot, index->first[sample],
+                              index->first[sample + 1]);
+}
+
 /* Streams that are no longer followed go, if the kernel has forgotten them too. */
 static void let_streams_go(struct readahead *readahead)
 {
@@ -108,6 +123,7 @@ static void *be_pusher(void *context)
     struct work work;
 
     pthread_mutex_lock(&readahead->lock);
+    room.slot = readahead->slots++;
     while (able && !is_stopping(readahead)) {
         bool known = true, read = false;
         if (!next_work(readahead, &work)) {
@@ -119,11 +135,12 @@ static void *be_pusher(void *context)
         readahead->working++;
         if (readahead->waiting && readahead->working < pushers_allowed(readahead))
             pthread_cond_signal(&readahead->to_push);
+        start_flight(readahead, &work, room.slot);
         pthread_mutex_unlock(&readahead->lock);
         if (work.of_stream)
             known = push_chunk(&readahead->push, &work.chunk, &room, &read);
         else
-            push_sample(&readahead->push, &work.sample, &room);
+            push_sample(&readahead->push, &work.sample, work.sample.sample, &room);
         pthread_mutex_lock(&readahead->lock);
         if (work.of_stream) {
             chunks_done(readahead->chunks, &work.chunk,
@@ -241,6 +258,7 @@ static void release(struct readahead *readahead)
     pthread_mutex_destroy(&readahead->lock);
     follow_close(readahead->follow);
     chunks_close(readahead->chunks);
+    flights_close(readahead->push.flights);
     free(readahead);
 }
 
@@ -265,6 +283,8 @@ int readahead_open(struct readahead **out, struct fuse_session *session, struct 
     fault = follow_open(&readahead->follow, view_dataset(view)->index, view_epochs(view),
                         reader_bytes, total_bytes,
                         view_dataset(view)->config->order.kind == ORDER_SEQUENTIAL);
+    if (!fault)
+        fault = flights_open(&readahead->push.flights, PUSHERS);
     if (!fault)
         fault = chunks_open(&readahead->chunks, reader_bytes, total_bytes);
     if (!fault && reader_bytes)
@@ -384,18 +404,34 @@ void readahead_read_label(struct readahead *readahead, uint64_t sample, uint64_t
     end_event(readahead);
 }
 
-bool readahead_read_stream(struct readahead *readahead, struct view_node *stream, uint64_t from,
-                           size_t size, char *buffer)
+ssize_t readahead_take_member(struct readahead *readahead, uint64_t member, char *buffer,
+                              size_t size, uint64_t from)
 {
-    bool answered;
+    return flights_take_member(readahead->push.flights, member, buffer, size, from);
+}
 
+void readahead_read_stream(struct readahead *readahead, struct view_node *stream, uint64_t from,
+                           size_t size)
+{
     if (!begin_event(readahead))
-        return false;
-    answered = chunks_take_mark(readahead->chunks, stream, from, size, buffer);
+        return;
     if (chunks_read(readahead->chunks, stream, from, size))
         view_hold(readahead->push.view, stream);
     end_event(readahead);
-    return answered;
+}
+
+bool readahead_take_piece(struct readahead *readahead, const struct view_node *stream,
+                          uint64_t from, size_t size, char *buffer)
+{
+    bool taken = flights_take_piece(readahead->push.flights, stream->inode, buffer, size, from);
+
+    if (taken || !begin_event(readahead))
+        return taken;
+    taken = chunks_take_mark(readahead->chunks, stream, from, size, buffer);
+    if (!taken)
+        chunks_claim(readahead->chunks, stream, from, size);
+    end_event(readahead);
+    return taken;
 }
 
 void readahead_left(struct readahead *readahead, uint64_t inode)

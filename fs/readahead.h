@@ -46,9 +46,18 @@ void readahead_looked(struct readahead *readahead, const struct view_node *folde
 void readahead_read(struct readahead *readahead, uint64_t member, bool again, uint64_t took);
 void readahead_read_on(struct readahead *readahead, uint64_t member, uint64_t took);
 void readahead_read_label(struct readahead *readahead, uint64_t sample, uint64_t took);
-/* A READ of a prepared stream is to be answered: whether it now is, from what was kept. */
-bool readahead_read_stream(struct readahead *readahead, struct view_node *stream, uint64_t from,
-                           size_t size, char *buffer);
+/* A READ of a prepared stream came. */
+void readahead_read_stream(struct readahead *readahead, struct view_node *stream, uint64_t from,
+                           size_t size);
+
+/* Bytes that are being read ahead right now, or are kept, for a READ that asks for them: see
+ * flights_take_member(). A piece of a stream, which does not cross a multiple of CHUNK_BYTES: what
+ * is not there will be read by the caller, and not be read ahead. */
+ssize_t readahead_take_member(struct readahead *readahead, uint64_t member, char *buffer,
+                              size_t size, uint64_t from);
+bool readahead_take_piece(struct readahead *readahead, const struct view_node *stream,
+                          uint64_t from, size_t size, char *buffer);
+
 /* The kernel forgot the node, or its path shows another epoch. */
 void readahead_left(struct readahead *readahead, uint64_t inode);
 /* Of the paths in `current` that now show another epoch, those that were read, or at least that of

@@ -59,10 +59,25 @@ static void read_three(void)
 Test(chunks, one_look_into_a_stream_pushes_nothing)
 {
     begin(64 * MIB, 256 * MIB);
-    cr_assert(chunks_read(chunks, stream, 0, MIB), "a new reader holds the stream");
+    cr_assert(chunks_read(chunks, stream, 20 * MIB, MIB), "a new reader holds the stream");
     cr_assert_eq(push_all(1, NULL, NULL), 0u);
-    cr_assert(!chunks_read(chunks, stream, MIB, MIB), "once");
+    cr_assert(!chunks_read(chunks, stream, 21 * MIB, MIB), "once");
     cr_assert_eq(push_all(1, NULL, NULL), 0u);
+    cr_assert(chunks_read(chunks, stream, 0, 4096));
+    cr_assert_eq(push_all(1, NULL, NULL), 0u, "a header");
+    end();
+}
+
+Test(chunks, a_reader_from_the_start_shares_its_first_read_with_the_pushes)
+{
+    uint64_t from = 0, to = 0;
+
+    begin(64 * MIB, 256 * MIB);
+    chunks_read(chunks, stream, 0, MIB);
+    chunks_claim(chunks, stream, 0, CHUNK_BYTES);
+    cr_assert(push_all(1, &from, &to) > 0);
+    cr_assert_eq(from, CHUNK_BYTES);
+    cr_assert(to >= MIB && to <= 8 * MIB);
     end();
 }
 
@@ -74,7 +89,6 @@ Test(chunks, a_reader_in_order_is_kept_ahead_of_up_to_the_bound)
     begin(64 * MIB, 256 * MIB);
     read_three();
     cr_assert(push_all(1, &from, &to) > 0);
-    cr_assert(from >= 3 * MIB);
     for (int i = 0; i < 100; i++) {
         end_before = to;
         /* Only the marks are met. */
