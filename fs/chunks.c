@@ -206,6 +206,14 @@ static bool may_push(const struct chunks *chunks, const struct cursor *cursor, u
            chunks_bytes_ahead(chunks) + elsewhere + CHUNK_BYTES <= chunks->total_bytes;
 }
 
+bool chunks_has_next(const struct chunks *chunks)
+{
+    for (unsigned i = 0; i < CURSORS; i++)
+        if (may_push(chunks, &chunks->cursors[i], 0))
+            return true;
+    return false;
+}
+
 bool chunks_next(struct chunks *chunks, uint64_t elsewhere, struct chunk *chunk)
 {
     for (unsigned i = 0; i < CURSORS; i++) {

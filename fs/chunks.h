@@ -51,6 +51,8 @@ struct chunk {
 /* The next one; false: none now. `elsewhere`: bytes ahead of other readers. While it is being
  * pushed its stream is not given back. */
 bool chunks_next(struct chunks *chunks, uint64_t elsewhere, struct chunk *chunk);
+/* Whether there may be one. */
+bool chunks_has_next(const struct chunks *chunks);
 /* It was pushed, or not; `mark`: CHUNK_MARK_BYTES that are copied, or NULL. `gone`: the kernel does
  * not have the stream any more; nothing more is pushed for it. */
 void chunks_done(struct chunks *chunks, const struct chunk *chunk, const char *mark, bool gone);

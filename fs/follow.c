@@ -20,8 +20,10 @@
 /* Names looked up at once, and how far ahead of the pushes. */
 #define NAMES_AT_ONCE 2048
 #define NAMES_AHEAD   4096
-/* Steps in order before names are looked up for a reader whose pages are all there. */
-#define STEPS_TO_NAME 4
+/* Reads in a row, about, by readers that nobody trusts, before only one of NOISE_SAMPLED is looked
+ * at: to find one in no order costs more than to answer it. One in order will show by its marks. */
+#define NOISE_MOST    32
+#define NOISE_SAMPLED 16
 /* Positions that a reader which is faster than the pushes is let pass, at the most, before they go
  * on ahead of it. */
 #define GAP_MOST 64
@@ -39,6 +41,7 @@ struct follow {
     uint64_t events, serials, now;
     bool may_repeat, slow;
     unsigned strangers; /* reads in a row that fitted no track */
+    unsigned noise;     /* reads lately by readers that are not trusted */
     unsigned turn;      /* the track that is served next */
     uint64_t hits, lost, repeated;
     uint64_t fields;       /* that the reader met last reads: others will read the same */
@@ -351,10 +354,15 @@ static void read_sample(struct follow *follow, uint64_t sample, uint64_t bit, bo
                         uint64_t took, uint64_t member)
 {
     uint64_t position = 0;
-    struct track *track = track_recognise(follow->tracks, TRACKS, follow->epochs, sample,
+    bool hasty = follow->noise >= NOISE_MOST && ++follow->events % NOISE_SAMPLED;
+    struct track *track = track_recognise(follow->tracks, TRACKS, follow->epochs, sample, hasty,
                                           &position);
     struct order *order = track ? epochs_get(follow->epochs, track->epoch) : NULL;
 
+    if (track && track->trusted)
+        follow->noise -= follow->noise < 4 ? follow->noise : 4;
+    else if (follow->noise < 2 * NOISE_MOST)
+        follow->noise++;
     if (!order) {
         follow->lost += again;
         calm_down(follow);
@@ -521,15 +529,35 @@ bool follow_next_push(struct follow *follow, uint64_t elsewhere, struct follow_p
     return false;
 }
 
+static bool wants_names(const struct track *track)
+{
+    return track->folder && track->naming == track->named && track->named < track->plan.length &&
+           track->named + NAMES_AT_ONCE <= track->next + NAMES_AHEAD &&
+           (is_unmet(track) || trust_to_look(track));
+}
+
+bool follow_has_push(const struct follow *follow)
+{
+    for (unsigned i = 0; i < TRACKS; i++)
+        if (may_push(&follow->tracks[i]))
+            return true;
+    return false;
+}
+
+bool follow_has_names(const struct follow *follow)
+{
+    for (unsigned i = 0; i < TRACKS; i++)
+        if (wants_names(&follow->tracks[i]))
+            return true;
+    return false;
+}
+
 bool follow_next_names(struct follow *follow, struct follow_names *names)
 {
     for (unsigned i = 0; i < TRACKS; i++) {
         struct track *track = &follow->tracks[i];
-        uint64_t start, most = track->next + NAMES_AHEAD;
-        if (!track->folder ||
-            (!track->reading && !track->warming && track->steps < STEPS_TO_NAME) ||
-            track->naming != track->named || track->named >= track->plan.length ||
-            track->named + NAMES_AT_ONCE > most)
+        uint64_t start;
+        if (!wants_names(track))
             continue;
         start = track->named > track->head ? track->named : track->head;
         track->naming = least(start + NAMES_AT_ONCE, track->plan.length);

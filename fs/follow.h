@@ -88,6 +88,10 @@ bool follow_next_names(struct follow *follow, struct follow_names *names);
 void follow_named(struct follow *follow, const struct follow_names *names, uint64_t folder,
                   uint64_t end);
 
+/* Whether there may be something to push, or to look up: not worth waking a thread otherwise. */
+bool follow_has_push(const struct follow *follow);
+bool follow_has_names(const struct follow *follow);
+
 /* A sample whose files' pages shall be dropped, to see whether somebody reads them; false: none. */
 bool follow_next_probe(struct follow *follow, uint64_t *sample);
 

@@ -92,6 +92,13 @@ static bool next_work(struct readahead *readahead, struct work *work)
     return chunks_next(readahead->chunks, follow_figures(readahead->follow).ahead, &work->chunk);
 }
 
+static void wake_pusher(struct readahead *readahead)
+{
+    if (readahead->waiting && readahead->working < pushers_allowed(readahead) &&
+        (follow_has_push(readahead->follow) || chunks_has_next(readahead->chunks)))
+        pthread_cond_signal(&readahead->to_push);
+}
+
 /* Before the lock is given up: so that a READ finds it in the air from the moment it is claimed. */
 static void start_flight(struct readahead *readahead, const struct work *work, unsigned slot)
 {
@@ -133,8 +140,7 @@ static void *be_pusher(void *context)
             continue;
         }
         readahead->working++;
-        if (readahead->waiting && readahead->working < pushers_allowed(readahead))
-            pthread_cond_signal(&readahead->to_push);
+        wake_pusher(readahead);
         start_flight(readahead, &work, room.slot);
         pthread_mutex_unlock(&readahead->lock);
         if (work.of_stream)
@@ -352,9 +358,8 @@ static void end_event(struct readahead *readahead)
     bool probing = follow_next_probe(readahead->follow, &sample);
 
     let_streams_go(readahead);
-    if (readahead->waiting && readahead->working < pushers_allowed(readahead))
-        pthread_cond_signal(&readahead->to_push);
-    if (readahead->scout_waits)
+    wake_pusher(readahead);
+    if (readahead->scout_waits && follow_has_names(readahead->follow))
         pthread_cond_signal(&readahead->to_name);
     pthread_mutex_unlock(&readahead->lock);
     if (repeated)

@@ -124,7 +124,7 @@ typedef bool locator(const struct track *track, const struct order *order, uint6
 /* The track in which `where` finds the sample closest to the reader or to what was claimed; of
  * those met `steps` times or more. */
 static struct track *find_closest(struct track *tracks, size_t count, struct epochs *epochs,
-                                  uint64_t sample, locator *where, unsigned steps,
+                                  uint64_t sample, locator *where, unsigned steps, bool trusted,
                                   uint64_t *position)
 {
     struct track *best = NULL;
@@ -136,7 +136,7 @@ static struct track *find_closest(struct track *tracks, size_t count, struct epo
         uint64_t at, away;
         /* What only warms an epoch that nobody looked at yet has no reader. */
         if (!track->folder || track->folder == TRACK_FOLDER_UNKNOWN || track->steps < steps ||
-            !(order = epochs_get(epochs, track->epoch)))
+            (trusted && !track->trusted) || !(order = epochs_get(epochs, track->epoch)))
             continue;
         if (where(track, order, sample, &at)) {
             away = least(distance(at, track->head), distance(at, track->next));
@@ -154,8 +154,8 @@ static struct track *find_closest(struct track *tracks, size_t count, struct epo
 /* Most reads are where they are expected; the long search is for readers that were met before
  * alone, as it takes 10 us each. */
 struct track *track_recognise(struct track *tracks, size_t count, struct epochs *epochs,
-                              uint64_t sample, uint64_t *position)
+                              uint64_t sample, bool trusted, uint64_t *position)
 {
-    return find_closest(tracks, count, epochs, sample, locate_expected, 0, position)
-               ?: find_closest(tracks, count, epochs, sample, locate_near, 1, position);
+    return find_closest(tracks, count, epochs, sample, locate_expected, 0, trusted, position)
+               ?: find_closest(tracks, count, epochs, sample, locate_near, 1, trusted, position);
 }

@@ -36,6 +36,7 @@ struct track {
     uint64_t used;     /* when it was last met, in events */
     unsigned steps;  /* times that the reader was met where it was expected, less those where not */
     uint64_t reads;  /* since it was begun */
+    uint64_t looks;  /* LOOKUPs, likewise */
     uint64_t mark;   /* the last one met */
     unsigned marks;  /* and how many came one after the other */
     bool trusted;    /* it reads in order: see fs/trust.h */
@@ -73,10 +74,11 @@ void track_add_field(struct track *track, const struct index *index, const struc
 void track_release(struct track *track, uint64_t *total);
 
 /* The track, of `count`, in which the sample is most likely read from: where it is expected, else
- * near. NULL: none. By chance, a sample may be near in another epoch too: the closest one counts,
- * and of those equally close the one met last. */
+ * near. NULL: none. `trusted`: in those of trusted readers alone, which takes less time. By chance,
+ * a sample may be near in another epoch too: the closest one counts, and of those equally close the
+ * one met last. */
 struct track *track_recognise(struct track *tracks, size_t count, struct epochs *epochs,
-                              uint64_t sample, uint64_t *position);
+                              uint64_t sample, bool trusted, uint64_t *position);
 
 /* How far from a reader's head, and past what was claimed for it, a read is still its own: workers
  * of a DataLoader read whole batches side by side. Positions. */

@@ -12,6 +12,8 @@
 #define READS_AT_START 2
 #define READS_ANYWHERE 4
 #define READS_BESIDE   12
+/* LOOKUPs in order before names are looked up. */
+#define LOOKS_ENOUGH 4
 
 static bool passed_marks(const struct track *track)
 {
@@ -24,6 +26,7 @@ void trust_after(struct track *track, uint64_t events, uint64_t position)
         return;
     track->begun = position;
     track->reads = 0;
+    track->looks = 0;
     track->steps = track->steps > 0;
     track->marks = 0;
     track->trusted = false;
@@ -52,12 +55,19 @@ void trust_met(struct track *track, uint64_t position, bool read)
     uint64_t span = track->head - track->begun + 1;
 
     track->reads += read && position >= track->begun;
+    track->looks += !read && position >= track->begun;
     if (!read && position % TRACK_MARK_EVERY == 0)
         pass_mark(track, position);
     track->trusted = track->trusted || passed_marks(track) ||
                      (track->reads >= (track->begun == 0 ? READS_AT_START : READS_ANYWHERE) &&
                       track->reads * 2 >= span) ||
                      (track->reads >= READS_BESIDE && track->reads * 8 >= span);
+}
+
+bool trust_to_look(const struct track *track)
+{
+    return track->trusted ||
+           (track->looks >= LOOKS_ENOUGH && track->looks * 2 >= track->head - track->begun + 1);
 }
 
 uint64_t trust_window(const struct track *track)

@@ -20,6 +20,9 @@ void trust_shaken(struct track *track);
 /* It was met, by a READ or by a LOOKUP; track->head is where it is. Sets track->trusted. */
 void trust_met(struct track *track, uint64_t position, bool read);
 
+/* Whether its names should be looked up ahead of it: it is trusted, or looks them up in order. */
+bool trust_to_look(const struct track *track);
+
 /* The most positions that may be pushed ahead of it. */
 uint64_t trust_window(const struct track *track);
 
