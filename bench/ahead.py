@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 
-from measure import BenchError, cache, can_drop_caches, drop_caches, one_pass
+from measure import BenchError, back_memory, cache, can_drop_caches, drop_caches, one_pass
 from photos import READER
 from scale import tiny_shards
 from sides import tars
@@ -66,6 +66,7 @@ def cold(bench, report):
     rates = Rates(report)
     size = sum(os.path.getsize(shard) for shard in shards) // one_pass(bench.yardstick, tree)["samples"]
     for _ in range(bench.rounds):
+        back_memory()
         if shutil.which("fio"):
             rates.add("fio, depth 16", fio(shards, (size + 4095) // 4096 * 4096))
         drop_caches()
@@ -115,6 +116,7 @@ def long_rank(bench, report):
                 cache(shards)
                 with shufflefs.mount(shards) as mount:
                     reader = reader_of(bench, mount, fixed)
+                    back_memory(5 << 30)
                     if state == "cold":
                         drop_caches()
                     values.append(thirds(bench, reader))
@@ -128,6 +130,7 @@ def ranks(bench, report):
     shards = tars(os.path.join(bench.photos, "shards"))
     one, all_ranks, slowest = [], [], []
     for _ in range(bench.rounds):
+        back_memory()
         cache(shards)
         with shufflefs.mount(shards, f"world={RANKS}") as mount:
             one.append(one_pass(bench.yardstick, os.path.join(mount.path, "epoch-9/rank-0-of-1"))["samples_per_s"])
@@ -153,6 +156,7 @@ def out_of_order(bench, report):
     shards = tars(os.path.join(bench.photos, "shards"))
     hits, random_on, random_off = [], [], []
     for turn in range(bench.rounds):
+        back_memory()
         cache(shards)
         with shufflefs.mount(shards) as mount:
             options = ["--readers", "4", "--processes", "--split", "batch:32", "--work", "1ms"]

@@ -13,7 +13,7 @@ import contextlib
 import os
 import statistics
 
-from measure import BenchError, cache, can_drop_caches, drop_caches, filesystem_of, one_pass
+from measure import BenchError, back_memory, cache, can_drop_caches, drop_caches, filesystem_of, one_pass
 from sides import PEERS, tars
 
 WARM_PASSES = 3
@@ -78,6 +78,7 @@ class Photographs:
         self.add(side, "later passes", statistics.median(self.pass_over(folder) for _ in range(WARM_PASSES)))
 
     def touch_round(self, peers, shufflefs):
+        back_memory()
         if shufflefs:
             cache(self.shards)
             with shufflefs.mount(self.shards) as mount:

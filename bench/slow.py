@@ -11,7 +11,7 @@ time, too: the second pass shows how much of the share that is.
 
 import os
 
-from measure import BenchError, one_pass
+from measure import BenchError, back_memory, one_pass
 from photos import READER
 from sides import mounted, tars
 
@@ -56,6 +56,7 @@ class SlowStorage:
     def shufflefs_round(self, shufflefs, delay_ms, fixed):
         """(wait share, of that after 0.1 s) of the first pass, and of the second."""
         shards = self.few_shards()
+        back_memory(1 << 30)
         with self.behind(os.path.dirname(shards[0]), delay_ms) as storage:
             slow = [os.path.join(storage.path, os.path.basename(shard)) for shard in shards]
             with shufflefs.mount(slow) as mount:

@@ -88,13 +88,28 @@ static bool is_near(const struct track *track, uint64_t position)
     return position + TRACK_NEAR >= track->head && position < track->next + TRACK_NEAR;
 }
 
-/* The track of this folder that the position is near to; NULL: none. */
+/* How unlikely it is that the position is this reader's: most read on, few go back, and who came to
+ * the end is done. */
+static uint64_t unlikely(const struct track *track, uint64_t position)
+{
+    uint64_t done = track->head + 1 >= track->plan.length ? 2 * TRACK_NEAR : 0;
+
+    return done +
+           (position >= track->head ? position - track->head : track->head - position + TRACK_NEAR);
+}
+
+/* The track of this folder that the position most likely is of; NULL: it is near none. */
 static struct track *find(struct follow *follow, uint64_t folder, uint64_t position)
 {
-    for (unsigned i = 0; i < TRACKS; i++)
-        if (follow->tracks[i].folder == folder && is_near(&follow->tracks[i], position))
-            return &follow->tracks[i];
-    return NULL;
+    struct track *best = NULL;
+
+    for (unsigned i = 0; i < TRACKS; i++) {
+        struct track *track = &follow->tracks[i];
+        if (track->folder == folder && is_near(track, position) &&
+            (!best || unlikely(track, position) < unlikely(best, position)))
+            best = track;
+    }
+    return best;
 }
 
 static struct track *find_serial(struct follow *follow, uint64_t serial)
@@ -300,11 +315,26 @@ void follow_listed(struct follow *follow, const struct view_node *folder, uint64
         track->naming = end;
 }
 
+/* From the end to the start, that is another pass, however short the way: who came to the end is
+ * followed no more. */
+static void end_passes(struct follow *follow, uint64_t folder)
+{
+    for (unsigned i = 0; i < TRACKS; i++) {
+        struct track *track = &follow->tracks[i];
+        if (track->folder == folder && track->head > 0 && track->head + 1 == track->plan.length)
+            release(follow, track);
+    }
+}
+
 void follow_looked(struct follow *follow, const struct view_node *folder, uint64_t position)
 {
     struct track *track = find(follow, folder->inode, position);
     struct order *order;
 
+    if (position == 0) {
+        end_passes(follow, folder->inode);
+        track = find(follow, folder->inode, position);
+    }
     if (!track) {
         note_pass(follow, start(follow, folder, position), position);
         return;

@@ -83,8 +83,9 @@ class RandomOrder(MountCase):
     def test_in_a_folder_that_was_never_listed_hardly_a_byte_is_pushed(self):
         self.assertLess(self.read_in_random_order(16000, False), 0.05)
 
-    def test_in_a_small_folder_hardly_a_byte_is_pushed(self):
-        self.assertLess(self.read_in_random_order(4000, True), 0.05)
+    def test_in_a_small_folder_little_is_pushed(self):
+        # In a small one, every place is near some mark that was just met.
+        self.assertLess(self.read_in_random_order(4000, True), 0.2)
 
 
 class ManyWait(OnStorage):
