@@ -31,6 +31,12 @@ bool flights_took_piece(struct flights *flights, unsigned slot);
 /* The bytes go, or never came; waits for those who are copying them. */
 void flights_end(struct flights *flights, unsigned slot);
 
+/* Copies the bytes of a member's file, whose pages are about to be dropped: the next READ of it is
+ * answered from here, for storage may not answer. The last FLIGHTS_KEPT are kept. Returns success.
+ */
+#define FLIGHTS_KEPT 8
+bool flights_keep(struct flights *flights, uint64_t member, const char *data, size_t size);
+
 /* Up to `size` bytes of a member's file, or exactly `size` of a stream, from byte `from` on, if
  * they are in the air: waits for them. -1 or false: they are not, or did not come. */
 ssize_t flights_take_member(struct flights *flights, uint64_t member, char *buffer, size_t size,

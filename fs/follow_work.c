@@ -99,7 +99,8 @@ static bool wants_names(const struct track *track)
 bool follow_has_push(const struct follow *follow)
 {
     for (unsigned i = 0; i < TRACKS; i++)
-        if (may_push(&follow->tracks[i]))
+        if (may_push(&follow->tracks[i]) ||
+            (follow->tracks[i].folder && follow->tracks[i].probe != UINT64_MAX))
             return true;
     return false;
 }

@@ -342,8 +342,10 @@ static void *watch(void *context)
     sigset_t set;
     int number;
 
-    if (stat(program->mountpoint, &root) == 0 && root.st_ino == VIEW_ROOT_INODE) {
-        mountpoint_read_ahead(&root, READ_AHEAD_KILOBYTES);
+    if (stat(program->mountpoint, &root) == 0) {
+        /* Another inode: somebody was quick to unmount it again, which is no fault. */
+        if (root.st_ino == VIEW_ROOT_INODE)
+            mountpoint_read_ahead(&root, READ_AHEAD_KILOBYTES);
         atomic_store(&program->answered, true);
         announce(program);
     } else if (!atomic_load(&program->loop_ended)) {

@@ -125,6 +125,22 @@ void push_sample(struct push *push, const struct follow_push *what, uint64_t sam
               dataset_label_text(dataset, sample, label));
 }
 
+void push_probe(struct push *push, uint64_t sample, struct push_room *room)
+{
+    const struct index *index = view_dataset(push->view)->index;
+    uint64_t first = index->first[sample], end = index->first[sample + 1];
+
+    for (uint64_t m = first; m < end && m < first + FLIGHTS_KEPT; m++) {
+        uint64_t size = index->members[m].size;
+        char *data;
+        if (size > 0 && size <= PUSH_STORE_BYTES &&
+            reader_read_ahead(push->reader, m, room->read, PUSH_STORE_BYTES + READER_SLACK, 0, size,
+                              &data) == (ssize_t)size &&
+            flights_keep(push->flights, m, data, size))
+            names_invalidate(push->names, VIEW_MEMBER_INODE + m);
+    }
+}
+
 bool push_chunk(struct push *push, const struct chunk *chunk, struct push_room *room, bool *read)
 {
     size_t skip = chunk->marked ? CHUNK_MARK_BYTES : 0;

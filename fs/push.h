@@ -46,6 +46,10 @@ void push_room_close(struct push_room *room);
 void push_sample(struct push *push, const struct follow_push *what, uint64_t sample,
                  struct push_room *room);
 
+/* Drops the pages of a sample's files, to see whether somebody reads them; their bytes are kept for
+ * that (flights_keep), so that nobody waits for storage who had them in the page cache. */
+void push_probe(struct push *push, uint64_t sample, struct push_room *room);
+
 /* Leaves the mark in room->chunk; returns whether the kernel has the stream. *read: whether the
  * bytes are there. */
 bool push_chunk(struct push *push, const struct chunk *chunk, struct push_room *room, bool *read);

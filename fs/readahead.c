@@ -74,21 +74,24 @@ static bool is_stopping(const struct readahead *readahead)
 
 /* The pushers. */
 
-/* Either a sample or a piece of a stream. */
 struct work {
-    bool of_stream;
+    enum { SAMPLE, PIECE, PROBE } kind;
     struct follow_push sample;
     struct chunk chunk;
+    uint64_t probed; /* sample */
 };
 
 static bool next_work(struct readahead *readahead, struct work *work)
 {
-    work->of_stream = false;
     if (readahead->working >= pushers_allowed(readahead))
         return false;
+    work->kind = PROBE;
+    if (follow_next_probe(readahead->follow, &work->probed))
+        return true;
+    work->kind = SAMPLE;
     if (follow_next_push(readahead->follow, chunks_bytes_ahead(readahead->chunks), &work->sample))
         return true;
-    work->of_stream = true;
+    work->kind = PIECE;
     return chunks_next(readahead->chunks, follow_figures(readahead->follow).ahead, &work->chunk);
 }
 
@@ -105,10 +108,10 @@ static void start_flight(struct readahead *readahead, const struct work *work, u
     const struct index *index = view_dataset(readahead->push.view)->index;
     uint64_t sample = work->sample.sample;
 
-    if (work->of_stream)
+    if (work->kind == PIECE)
         flights_start_piece(readahead->push.flights, slot, work->chunk.stream->inode,
                             work->chunk.from, work->chunk.size);
-    else
+    else if (work->kind == SAMPLE)
         flights_start_members(readahead->push.flights, slot, index->first[sample],
                               index->first[sample + 1]);
 }
@@ -143,12 +146,14 @@ static void *be_pusher(void *context)
         wake_pusher(readahead);
         start_flight(readahead, &work, room.slot);
         pthread_mutex_unlock(&readahead->lock);
-        if (work.of_stream)
+        if (work.kind == PROBE)
+            push_probe(&readahead->push, work.probed, &room);
+        else if (work.kind == PIECE)
             known = push_chunk(&readahead->push, &work.chunk, &room, &read);
         else
             push_sample(&readahead->push, &work.sample, work.sample.sample, &room);
         pthread_mutex_lock(&readahead->lock);
-        if (work.of_stream) {
+        if (work.kind == PIECE) {
             chunks_done(readahead->chunks, &work.chunk,
                         read && work.chunk.marked ? room.chunk : NULL, !known);
             let_streams_go(readahead);
@@ -342,20 +347,11 @@ static void tell(const char *path, uint64_t epoch)
                    path, (unsigned long long)epoch);
 }
 
-static void probe(struct readahead *readahead, uint64_t sample)
-{
-    const struct index *index = view_dataset(readahead->push.view)->index;
-
-    for (uint64_t m = index->first[sample]; m < index->first[sample + 1]; m++)
-        names_invalidate(readahead->names, VIEW_MEMBER_INODE + m);
-}
-
 static void end_event(struct readahead *readahead)
 {
     char path[TRACK_PATH];
-    uint64_t epoch, sample;
+    uint64_t epoch;
     bool repeated = follow_next_repeat(readahead->follow, path, &epoch);
-    bool probing = follow_next_probe(readahead->follow, &sample);
 
     let_streams_go(readahead);
     wake_pusher(readahead);
@@ -364,8 +360,6 @@ static void end_event(struct readahead *readahead)
     pthread_mutex_unlock(&readahead->lock);
     if (repeated)
         tell(path, epoch);
-    if (probing)
-        probe(readahead, sample);
 }
 
 void readahead_listed(struct readahead *readahead, const struct view_node *folder, uint64_t end)

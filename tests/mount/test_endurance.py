@@ -116,6 +116,7 @@ class LittleMemory(MountCase):
             assert mount.read(*FOLDER, name(position)) == data_set.data(sample, "jpg"), (epoch, position, sample)
 
     @harness.needs_root
+    @harness.needs_plain_build
     def test_a_data_set_three_times_the_memory_groups_limit_is_read_right(self):
         self.read_in_group(48 * MIB, 1500, 100_000)
 
