@@ -11,7 +11,7 @@ BUILD   ?= build
 CC      ?= cc
 OPT     ?= -O2 -g
 WERROR  ?=
-PACKAGES := fuse3 libarchive inih libxxhash jansson
+PACKAGES := fuse3 libarchive inih libxxhash jansson libjpeg libpng
 
 CFLAGS_ALL = -std=gnu17 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Wall -Wextra $(WERROR) $(OPT) -pthread -fno-strict-aliasing \
              $(shell pkg-config --cflags $(PACKAGES)) $(CFLAGS)
@@ -19,23 +19,27 @@ LIBS_CORE  = $(shell pkg-config --libs libarchive inih libxxhash)
 LIBS_JSON  = $(shell pkg-config --libs jansson) -lm
 LIBS_TEST  = $(shell pkg-config --libs nettle)
 LIBS_FUSE  = $(shell pkg-config --libs fuse3)
+LIBS_IMAGE = $(shell pkg-config --libs libjpeg libpng) -lm
 
 CORE  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard core/*.c))
 MEASURE := $(patsubst %.c,$(BUILD)/%.o,$(wildcard measure/*.c))
 FS    := $(patsubst %.c,$(BUILD)/%.o,$(wildcard fs/*.c))
 FS_LIB := $(filter-out $(BUILD)/fs/main.o,$(FS))
 TOP   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard top/*.c))
+LOADER := $(patsubst %.c,$(BUILD)/%.o,$(wildcard loader/*.c))
 TOOLS := $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
-UNITS := $(wildcard tests/unit/test_*.c) tests/unit/shard.c
+UNITS := $(wildcard tests/unit/test_*.c) tests/unit/shard.c tests/unit/picture.c tests/unit/load.c
 SLOWFS = $(BUILD)/tests/slowfs
-SOURCES := $(wildcard core/*.[ch] fs/*.[ch] measure/*.[ch] top/*.[ch] tools/*.[ch] tests/unit/*.[ch] tests/mount/*.[ch] bench/*.[ch])
+FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/*.c))
+ROOMS := core fs measure top loader tools tests/unit tests/mount tests/loader tests/fuzz bench
+SOURCES := $(foreach room,$(ROOMS),$(wildcard $(room)/*.[ch])) $(wildcard loader/examples/*.c)
 
 ifneq ($(V),1)
   Q := @
   say = @printf '  %-7s %s\n' $(1) $(2)
 endif
 
-.PHONY: all help deps demo test unit mount-test san check lint format bench install uninstall clean
+.PHONY: all help deps demo test unit mount-test san check lint format fuzz bench install uninstall clean
 all: $(BUILD)/shufflefs $(TOOLS)
 
 help:
@@ -45,6 +49,7 @@ help:
 	@echo 'make check      the plain unit and mount tests alone'
 	@echo 'make san        the sanitizer builds'"'"' tests alone'
 	@echo 'make lint       warnings as errors, clang-format, clang-tidy, cppcheck'
+	@echo 'make fuzz       the decoders on broken input, with clang and libFuzzer (FUZZ_SECONDS=60)'
 	@echo 'make bench      side by side with ext4, squashfuse_ll and ratarmount; build/bench.md (PHOTOS=DIR, BENCH_ARGS=...)'
 	@echo 'make install    to $$(DESTDIR)$(PREFIX)'
 
@@ -52,6 +57,13 @@ $(BUILD)/%.o: %.c
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+
+# For a shared library that exports what it chooses to; and the same arithmetic on every machine.
+$(LOADER): CFLAGS_ALL += -fPIC -fvisibility=hidden -ffp-contract=off
+
+$(BUILD)/image-%: $(BUILD)/tests/loader/image-%.o $(LOADER)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_LOADER)
 
 $(BUILD)/shufflefs: $(FS) $(CORE)
 	$(call say,LD,$@)
@@ -63,15 +75,15 @@ $(BUILD)/shufflefs-%: $(BUILD)/tools/shufflefs-%.o $(CORE)
 
 $(BUILD)/shufflefs-top: $(TOP)
 
-$(BUILD)/shufflefs-bench: $(BUILD)/tools/shufflefs-bench.o $(MEASURE) $(CORE)
+$(BUILD)/shufflefs-bench: $(BUILD)/tools/shufflefs-bench.o $(MEASURE) $(CORE) $(BUILD)/libshuffleload.a
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_CORE) $(LIBS_JSON) -lm
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_CORE) $(LIBS_JSON) $(LIBS_LOADER)
 
 # The unit tests twice: under Criterion, and in the plain runner that sanitizers and valgrind can see into.
-UNIT_ROOMS := $(CORE) $(FS_LIB) $(MEASURE) $(TOP)
+UNIT_ROOMS := $(CORE) $(FS_LIB) $(MEASURE) $(TOP) $(LOADER)
 $(BUILD)/unit-criterion: $(patsubst %.c,$(BUILD)/%.o,$(UNITS)) $(UNIT_ROOMS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON) $(LIBS_TEST) -lm $(shell pkg-config --libs criterion)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON) $(LIBS_IMAGE) $(LIBS_TEST) $(shell pkg-config --libs criterion)
 
 $(BUILD)/plain/%.o: %.c
 	$(call say,CC,$<)
@@ -80,7 +92,7 @@ $(BUILD)/plain/%.o: %.c
 
 $(BUILD)/unit-plain: $(patsubst %.c,$(BUILD)/plain/%.o,$(UNITS) tests/unit/runner.c) $(UNIT_ROOMS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON) $(LIBS_TEST) -lm
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON) $(LIBS_IMAGE) $(LIBS_TEST)
 
 # Slow and failing storage, for the mount tests and the benchmark.
 $(BUILD)/tests/slowfs: $(BUILD)/tests/mount/slowfs.o
@@ -98,7 +110,7 @@ demo:
 	$(Q)$(MAKE) --no-print-directory all
 	@scripts/demo $(BUILD)
 
-check: all $(BUILD)/unit-criterion $(BUILD)/unit-plain $(SLOWFS)
+check: all $(BUILD)/unit-criterion $(BUILD)/unit-plain $(BUILD)/image-probe $(SLOWFS)
 	@tests/run --build $(BUILD)
 
 san:
@@ -108,7 +120,7 @@ san:
 
 test:
 	@scripts/install-deps build test
-	$(Q)$(MAKE) --no-print-directory all $(BUILD)/unit-criterion $(BUILD)/unit-plain $(SLOWFS)
+	$(Q)$(MAKE) --no-print-directory all $(BUILD)/unit-criterion $(BUILD)/unit-plain $(BUILD)/image-probe $(SLOWFS)
 	$(Q)$(MAKE) --no-print-directory $(ASAN) all build/asan/unit-plain build/asan/tests/slowfs
 	$(Q)$(MAKE) --no-print-directory $(TSAN) all build/tsan/unit-plain build/tsan/tests/slowfs
 	@tests/run --build $(BUILD) --asan build/asan --tsan build/tsan
@@ -120,6 +132,25 @@ lint:
 
 format:
 	clang-format -i $(SOURCES)
+
+# Each fuzzer for FUZZ_SECONDS, from its own seeds; what it finds stays in $(BUILD)/fuzz. Inputs are not
+# made smaller: libjpeg and libpng are not instrumented, and a short file says the same as a whole one.
+FUZZ_SECONDS ?= 60
+FUZZ_ARGS    ?=
+fuzz:
+	@scripts/install-deps build fuzz
+	$(Q)$(MAKE) --no-print-directory $(FUZZERS)
+	$(Q)for fuzzer in $(FUZZERS); do \
+	    mkdir -p $$fuzzer.corpus && \
+	    FUZZ_SEEDS=$$fuzzer.corpus $$fuzzer -runs=0 -verbosity=0 && \
+	    $$fuzzer -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 -reduce_inputs=0 -print_final_stats=1 \
+	        -artifact_prefix=$$fuzzer. $(FUZZ_ARGS) $$fuzzer.corpus || exit 1; \
+	done
+
+$(BUILD)/fuzz/%: tests/fuzz/%.c tests/unit/picture.c $(wildcard loader/*.[ch])
+	$(call say,CLANG,$@)
+	@mkdir -p $(@D)
+	$(Q)clang $(CFLAGS_ALL) -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -o $@ $(filter %.c,$^) $(LIBS_LOADER) -lz
 
 bench: all $(SLOWFS)
 	@bench/run --binary-dir $(BUILD) $(if $(PHOTOS),--photos $(PHOTOS)) $(BENCH_ARGS)
@@ -142,6 +173,8 @@ uninstall:
 
 clean:
 	rm -rf build
+
+include loader/rules.mk
 
 -include $(shell find $(BUILD) -name '*.d' -not -path '$(BUILD)/asan/*' -not -path '$(BUILD)/tsan/*' -not -path '$(BUILD)/lint/*' 2>/dev/null)
 .SECONDARY:

@@ -1,5 +1,6 @@
 /* shufflefs-bench: measures what a training job would see. Each subcommand is a module of its own,
  * in measure/. */
+#include "../measure/load.h"
 #include "../measure/read.h"
 
 #include "../core/report.h"
@@ -15,6 +16,7 @@ static const struct {
     int (*run)(int count, char **arguments);
 } commands[] = {
     {"read", "measure reading a mount, a folder, a tar", read_command},
+    {"load", "measure loading: decoding, batches, and what limits it", load_command},
 };
 
 static void print_help(void)

@@ -1,0 +1,396 @@
+/* The threads of a pipeline: workers that make rows, the feeder that reads a stream ahead of them,
+ * and the asker that tells the kernel which files come next where storage is slow. */
+#include "pipeline.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How far the kernel is asked ahead, in files, and for how long after a read that had to wait. */
+enum { AHEAD_FILES = 64, AHEAD_LASTS = 1024 };
+
+struct pipeline_thread {
+    struct pipeline *pipeline;
+    struct worker worker;
+    pthread_t thread;
+};
+
+static uint64_t rows_ready(const struct pipeline *pipeline)
+{
+    uint64_t room = pipeline->assigned * pipeline->settings.config.batch_size;
+    uint64_t wanted = pipeline_rows_wanted(pipeline);
+    uint64_t most = pipeline->stream ? pipeline->fed : pipeline->total;
+
+    if (room < most)
+        most = room;
+    return wanted < most ? wanted : most;
+}
+
+/* Under the lock: what a worker without a row waits for. */
+static uint64_t *wait_reason(struct pipeline *pipeline, struct tally *tally)
+{
+    if (!pipeline->running || pipeline->taken >= pipeline_rows_wanted(pipeline))
+        return &tally->idle_ns;
+    if (pipeline->stream &&
+        pipeline->fed < pipeline->assigned * pipeline->settings.config.batch_size)
+        return &tally->wait_storage_ns;
+    return &tally->wait_consumer_ns;
+}
+
+/* Under the lock, which it gives up meanwhile: makes the batch of a slot whose rows are all done
+ * ready. `tally` is the calling thread's. */
+static void settle(struct pipeline *pipeline, struct slot *slot, struct tally *tally)
+{
+    uint64_t rows = pipeline->settings.config.batch_size;
+    uint64_t first = slot->batch.number * rows, asked = slot->done;
+    uint64_t after = pipeline->at.base + (first + asked) * pipeline->place.world;
+    int error;
+
+    slot->state = SLOT_SETTLING;
+    pthread_mutex_unlock(&pipeline->lock);
+    slots_settle(&pipeline->slots, slot, asked, after, tally);
+    error = pipeline->backend->batch_ready(pipeline->state, (size_t)(slot - pipeline->slots.slots),
+                                           &slot->batch);
+    if (error && !slot->error)
+        slot->error = fault_set(&slot->fault, error, "the %s back end: %s", pipeline->backend->name,
+                                fault_meaning(error));
+    pthread_mutex_lock(&pipeline->lock);
+    slot->state = SLOT_READY;
+    pthread_cond_broadcast(&pipeline->ready);
+}
+
+static bool is_complete(const struct pipeline *pipeline, const struct slot *slot)
+{
+    uint64_t rows = pipeline->settings.config.batch_size, first = slot->batch.number * rows;
+
+    return slot->state == SLOT_FILLING &&
+           (slot->done == rows ||
+            (pipeline->total != UINT64_MAX && first + slot->done == pipeline->total));
+}
+
+static void make_row(struct pipeline *pipeline, struct worker *worker, struct slot *slot,
+                     uint64_t number)
+{
+    uint64_t rows = pipeline->settings.config.batch_size;
+    uint64_t position = pipeline->at.base + pipeline->place.rank + number * pipeline->place.world;
+
+    if (pipeline->catalog) {
+        struct sample sample;
+
+        worker_read(worker, pipeline->catalog, pipeline->at.skip + number, &sample);
+        worker_write(worker, slot, number % rows, &sample, pipeline->epoch, position);
+    } else {
+        const struct fed_row *row = &pipeline->rows[number % (rows * pipeline->slots.count)];
+
+        worker_write(worker, slot, number % rows, &row->sample, pipeline->epoch, position);
+    }
+}
+
+/* Under the lock: gives pieces of the ring back, and takes the worker's account. */
+static void finish_rows(struct pipeline *pipeline, struct worker *worker, struct slot *slot,
+                        uint64_t first, uint64_t count)
+{
+    uint64_t in_flight = pipeline->settings.config.batch_size * pipeline->slots.count;
+
+    for (uint64_t i = first; pipeline->stream && i < first + count; i++)
+        if (pipeline->rows[i % in_flight].has_piece)
+            ring_give(&pipeline->ring, pipeline->rows[i % in_flight].piece);
+    if (worker->troubled) {
+        if (worker->bad_row < slot->bad_row) {
+            slot->bad_row = worker->bad_row;
+            memcpy(slot->bad_text, worker->last_bad, sizeof slot->bad_text);
+        }
+        memcpy(pipeline->last_bad, worker->last_bad, sizeof pipeline->last_bad);
+        worker->troubled = false;
+    }
+    if (worker->waited && pipeline->has_asker) {
+        pipeline->ahead_until = first + AHEAD_LASTS;
+        worker->waited = false;
+    }
+    /* A wake-up costs more than all else here, and takes the core from a worker: so only where
+     * there is something to do. */
+    if ((pipeline->asker_waits && pipeline->taken < pipeline->ahead_until &&
+         pipeline->ahead < pipeline->taken + AHEAD_FILES / 2) ||
+        (pipeline->wake_feeder_at != UINT64_MAX &&
+         pipeline->ring.next - pipeline->ring.oldest <= pipeline->wake_feeder_at))
+        pthread_cond_broadcast(&pipeline->room);
+}
+
+static void *worker_main(void *argument)
+{
+    struct pipeline_thread *thread = argument;
+    struct pipeline *pipeline = thread->pipeline;
+    struct worker *worker = &thread->worker;
+    uint64_t rows = pipeline->settings.config.batch_size, since = tally_now(), now;
+
+    pthread_mutex_lock(&pipeline->lock);
+    while (!pipeline->quit) {
+        uint64_t first, count, ready = pipeline->running ? rows_ready(pipeline) : 0;
+        struct slot *slot;
+
+        if (pipeline->taken >= ready) {
+            uint64_t *reason = wait_reason(pipeline, &worker->tally), start = tally_now();
+
+            pthread_cond_wait(&pipeline->work, &pipeline->lock);
+            now = tally_now();
+            *reason += now - start;
+            worker->tally.workers_ns += now - since;
+            since = now;
+            tally_move(&pipeline->tally, &worker->tally);
+            continue;
+        }
+        first = pipeline->taken;
+        count = rows - first % rows;
+        if (count > ready - first)
+            count = ready - first;
+        if (count > pipeline->chunk)
+            count = pipeline->chunk;
+        pipeline->taken += count;
+        pipeline->busy++;
+        slot = &pipeline->slots.slots[pipeline->slot_of[first / rows % pipeline->slots.count]];
+        pthread_mutex_unlock(&pipeline->lock);
+        for (uint64_t i = first; i < first + count; i++)
+            make_row(pipeline, worker, slot, i);
+        pthread_mutex_lock(&pipeline->lock);
+        slot->done += count;
+        finish_rows(pipeline, worker, slot, first, count);
+        if (is_complete(pipeline, slot))
+            settle(pipeline, slot, &worker->tally);
+        now = tally_now();
+        worker->tally.workers_ns += now - since;
+        since = now;
+        tally_move(&pipeline->tally, &worker->tally);
+        if (--pipeline->busy == 0)
+            pthread_cond_broadcast(&pipeline->calm);
+    }
+    pthread_mutex_unlock(&pipeline->lock);
+    return NULL;
+}
+
+/* A feeder's request for memory: waits for room in the ring. */
+static void *take_memory(void *context, size_t size)
+{
+    struct pipeline *pipeline = context;
+    uint8_t *memory = NULL;
+
+    pthread_mutex_lock(&pipeline->lock);
+    while (!pipeline->quit && pipeline->running && !(memory = ring_take(&pipeline->ring, size))) {
+        uint64_t start = tally_now();
+
+        pipeline->wake_feeder_at = (pipeline->ring.next - pipeline->ring.oldest) / 2;
+        pthread_cond_wait(&pipeline->room, &pipeline->lock);
+        pipeline->feed_waited_ns += tally_now() - start;
+    }
+    pipeline->wake_feeder_at = UINT64_MAX;
+    pthread_mutex_unlock(&pipeline->lock);
+    return memory;
+}
+
+/* Under the lock: there is a slot for the next row. Samples that are passed over need none. */
+static bool may_feed(const struct pipeline *pipeline)
+{
+    return pipeline->running && pipeline->stream && pipeline->total == UINT64_MAX &&
+           (pipeline->passed < pipeline->at.skip ||
+            pipeline->fed < pipeline->assigned * pipeline->settings.config.batch_size);
+}
+
+/* Under the lock: after the end, the last batch's rows may all be done already. */
+static void settle_last(struct pipeline *pipeline)
+{
+    struct tally tally = {0};
+    struct slot *slot;
+
+    if (!pipeline->assigned || pipeline->delivered == pipeline->assigned)
+        return;
+    slot =
+        &pipeline->slots.slots[pipeline->slot_of[(pipeline->assigned - 1) % pipeline->slots.count]];
+    if (is_complete(pipeline, slot))
+        settle(pipeline, slot, &tally);
+    tally_move(&pipeline->tally, &tally);
+}
+
+static void *feeder_main(void *argument)
+{
+    struct pipeline *pipeline = argument;
+    struct tarstream_memory passing = {NULL, NULL}, taking = {take_memory, pipeline};
+    uint64_t in_flight = pipeline->settings.config.batch_size * pipeline->slots.count;
+
+    pthread_mutex_lock(&pipeline->lock);
+    while (!pipeline->quit) {
+        bool pass = pipeline->passed < pipeline->at.skip;
+        struct fed_row row = {0};
+        struct fault fault = {""};
+        uint64_t start = tally_now(), piece = pipeline->ring.next;
+        int result;
+
+        if (!may_feed(pipeline)) {
+            pthread_cond_wait(&pipeline->room, &pipeline->lock);
+            if (pipeline->running)
+                pipeline->stream_wait_ns += tally_now() - start;
+            continue;
+        }
+        pipeline->feeding = true;
+        pthread_mutex_unlock(&pipeline->lock);
+        result = tarstream_next(pipeline->stream, pass ? &passing : &taking, &row.sample, &fault);
+        pthread_mutex_lock(&pipeline->lock);
+        pipeline->stream_wait_ns += pipeline->feed_waited_ns;
+        pipeline->stream_read_ns += tally_now() - start - pipeline->feed_waited_ns;
+        pipeline->feed_waited_ns = 0;
+        if (!pipeline->running || pipeline->quit) {
+            pipeline->feeding = false;
+            pthread_cond_broadcast(&pipeline->calm);
+            continue;
+        }
+        if (result == 1 && pass) {
+            pipeline->passed++;
+        } else if (result == 1) {
+            row.has_piece = pipeline->ring.next > piece;
+            row.piece = piece;
+            pipeline->rows[pipeline->fed++ % in_flight] = row;
+            pthread_cond_signal(&pipeline->work);
+        } else {
+            pipeline->source_fault = fault;
+            pipeline_end_stream(pipeline, result);
+            settle_last(pipeline);
+        }
+        pipeline->feeding = false;
+        pthread_cond_broadcast(&pipeline->calm);
+    }
+    pthread_mutex_unlock(&pipeline->lock);
+    return NULL;
+}
+
+/* Reads are fast from the page cache, and asking would only cost. So files are asked for from a
+ * read that had to wait on, and for as long as some do. */
+static void *asker_main(void *argument)
+{
+    struct pipeline *pipeline = argument;
+
+    pthread_mutex_lock(&pipeline->lock);
+    while (!pipeline->quit) {
+        uint64_t until = pipeline->taken + AHEAD_FILES;
+
+        if (until > pipeline->ahead_until)
+            until = pipeline->ahead_until;
+        if (until > pipeline->total)
+            until = pipeline->total;
+        if (!pipeline->running || pipeline->ahead >= until) {
+            pipeline->asker_waits = true;
+            pthread_cond_wait(&pipeline->room, &pipeline->lock);
+            pipeline->asker_waits = false;
+            continue;
+        }
+        if (pipeline->ahead < pipeline->taken)
+            pipeline->ahead = pipeline->taken;
+        if (pipeline->ahead < until) {
+            uint64_t number = pipeline->at.skip + pipeline->ahead++;
+
+            pipeline->busy++; /* the catalog stays */
+            pthread_mutex_unlock(&pipeline->lock);
+            catalog_ahead(pipeline->catalog, number);
+            pthread_mutex_lock(&pipeline->lock);
+            if (--pipeline->busy == 0)
+                pthread_cond_broadcast(&pipeline->calm);
+        }
+    }
+    pthread_mutex_unlock(&pipeline->lock);
+    return NULL;
+}
+
+static int start_threads(struct pipeline *pipeline)
+{
+    bool stream = pipeline->place.kind == PLACE_TAR;
+
+    for (; pipeline->started < pipeline->worker_count; pipeline->started++) {
+        struct pipeline_thread *thread = &pipeline->threads[pipeline->started];
+        int error = pthread_create(&thread->thread, NULL, worker_main, thread);
+
+        if (error)
+            return -error;
+        pthread_setname_np(thread->thread, "sl-worker");
+    }
+    if (stream) {
+        int error = pthread_create(&pipeline->feeder, NULL, feeder_main, pipeline);
+
+        if (error)
+            return -error;
+        pipeline->has_feeder = true;
+        pthread_setname_np(pipeline->feeder, "sl-feeder");
+    } else if (!pipeline->place.mounted) { /* a mount reads ahead by itself */
+        int error = pthread_create(&pipeline->asker, NULL, asker_main, pipeline);
+
+        if (error)
+            return -error;
+        pthread_mutex_lock(&pipeline->lock);
+        pipeline->has_asker = true;
+        pthread_mutex_unlock(&pipeline->lock);
+        pthread_setname_np(pipeline->asker, "sl-asker");
+    }
+    return 0;
+}
+
+int crew_start(struct pipeline *pipeline, struct fault *fault)
+{
+    const struct sl_config *config = &pipeline->settings.config;
+    size_t count = (size_t)config->workers;
+    sigset_t all, before;
+    int error;
+
+    /* Images take long enough to be taken one by one; of bytes, a thousand take no longer. */
+    pipeline->chunk = 1;
+    if (!pipeline->settings.images) {
+        pipeline->chunk = config->batch_size / (2 * count);
+        pipeline->chunk = pipeline->chunk < 1 ? 1 : pipeline->chunk > 32 ? 32 : pipeline->chunk;
+    }
+    pipeline->threads = calloc(count, sizeof *pipeline->threads);
+    if (!pipeline->threads)
+        return fault_set(fault, -ENOMEM, "no memory for %zu workers", count);
+    for (; pipeline->worker_count < count; pipeline->worker_count++) {
+        struct pipeline_thread *thread = &pipeline->threads[pipeline->worker_count];
+
+        thread->pipeline = pipeline;
+        error = worker_open(&thread->worker, &pipeline->settings, pipeline->backend,
+                            pipeline->state, pipeline->place.kind != PLACE_TAR, fault);
+        if (error)
+            return error;
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = start_threads(pipeline);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error ? fault_set(fault, error, "no thread can be started: %s", fault_meaning(error))
+                 : 0;
+}
+
+void crew_stop(struct pipeline *pipeline)
+{
+    pthread_mutex_lock(&pipeline->lock);
+    pipeline->quit = true;
+    pipeline->running = false;
+    if (pipeline->feeding)
+        tarstream_stop(pipeline->stream);
+    pthread_cond_broadcast(&pipeline->work);
+    pthread_cond_broadcast(&pipeline->room);
+    pthread_mutex_unlock(&pipeline->lock);
+    while (pipeline->started)
+        pthread_join(pipeline->threads[--pipeline->started].thread, NULL);
+    if (pipeline->has_feeder)
+        pthread_join(pipeline->feeder, NULL);
+    if (pipeline->has_asker)
+        pthread_join(pipeline->asker, NULL);
+    pipeline->has_feeder = pipeline->has_asker = false;
+    while (pipeline->worker_count)
+        worker_close(&pipeline->threads[--pipeline->worker_count].worker);
+    free(pipeline->threads);
+    pipeline->threads = NULL;
+}
+
+void crew_calm(struct pipeline *pipeline)
+{
+    if (pipeline->feeding)
+        tarstream_stop(pipeline->stream);
+    pthread_cond_broadcast(&pipeline->room);
+    while (pipeline->busy || pipeline->feeding)
+        pthread_cond_wait(&pipeline->calm, &pipeline->lock);
+}

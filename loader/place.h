@@ -1,0 +1,43 @@
+/* Where the samples are: what a path names, and under which path an epoch of it is found.
+ *
+ * On a mount an epoch is a path: ROOT/epoch-E/rank-R-of-W[.after-G], with .tar or .list for the
+ * other views. So changing the epoch is opening another path. Elsewhere the path is the same in
+ * every epoch. This is the only file that knows how a mount spells things. */
+#ifndef SHUFFLELOAD_PLACE_H
+#define SHUFFLELOAD_PLACE_H
+
+#include "fault.h"
+#include "settings.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum place_kind { PLACE_FOLDER, PLACE_TAR, PLACE_LIST };
+
+struct place {
+    enum place_kind kind;
+    bool mounted;
+    char path[PATH_MAX]; /* the mount's root, or the folder, tar or list itself */
+    uint64_t rank, world, start;
+    uint64_t epoch; /* the first one */
+};
+
+/* One epoch of it, from some global sample on. */
+struct place_epoch {
+    char path[PATH_MAX];
+    uint64_t skip; /* samples of this rank to pass over */
+    uint64_t base; /* after skipping, this rank's sample i is global base + rank + i * world */
+};
+
+/* Looks at the path. 0, or a negative errno with its text. Touches the file system; blocks. */
+int place_find(struct place *place, const struct settings *settings, struct fault *fault);
+
+/* 0; -EINVAL: `after` does not fit; -ENAMETOOLONG. Looks whether a mount has the folder. */
+int place_epoch(const struct place *place, uint64_t epoch, uint64_t after, struct place_epoch *out,
+                struct fault *fault);
+
+/* Text "epoch-7" and the like to its number: decimal, one spelling. False: it is none. */
+bool place_number(const char *text, const char **end, uint64_t *number);
+
+#endif

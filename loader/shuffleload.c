@@ -1,0 +1,221 @@
+/* The library's functions: arguments checked, children of fork() turned away, texts handed out.
+ * What they do is in pipeline.c. */
+#include "shuffleload.h"
+
+#include "pipeline.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define VERSION "0.1.0"
+
+struct sl_loader {
+    struct pipeline *pipeline;
+    pid_t owner;
+};
+
+/* What sl_error(NULL) and sl_error(loader) give to this thread. */
+static _Thread_local struct fault open_fault, told;
+
+static bool is_ours(const struct sl_loader *loader)
+{
+    return loader->owner == getpid();
+}
+
+void sl_config_init(struct sl_config *config, size_t size)
+{
+    if (!config || size < sizeof config->size)
+        return;
+    memset(config, 0, size);
+    config->size = size;
+}
+
+int sl_open(struct sl_loader **out, const struct sl_config *config)
+{
+    struct sl_loader *loader;
+    int error;
+
+    open_fault.text[0] = '\0';
+    if (!out)
+        return fault_set(&open_fault, -EINVAL, "sl_open() without a place for the loader");
+    *out = NULL;
+    loader = calloc(1, sizeof *loader);
+    if (!loader)
+        return fault_set(&open_fault, -ENOMEM, "no memory for a loader");
+    loader->owner = getpid();
+    error = pipeline_open(&loader->pipeline, config, &open_fault);
+    if (error) {
+        free(loader);
+        return error;
+    }
+    *out = loader;
+    return 0;
+}
+
+int sl_next(struct sl_loader *loader, struct sl_batch **batch, int milliseconds)
+{
+    if (batch)
+        *batch = NULL;
+    if (!loader || !batch)
+        return -EINVAL;
+    if (!is_ours(loader))
+        return -EOWNERDEAD;
+    return pipeline_next(loader->pipeline, batch, milliseconds);
+}
+
+int sl_release(struct sl_loader *loader, struct sl_batch *batch)
+{
+    if (!loader || !batch)
+        return -EINVAL;
+    if (!is_ours(loader))
+        return -EOWNERDEAD;
+    return pipeline_release(loader->pipeline, batch);
+}
+
+int sl_seek(struct sl_loader *loader, uint64_t epoch, uint64_t after)
+{
+    if (!loader)
+        return -EINVAL;
+    if (!is_ours(loader))
+        return -EOWNERDEAD;
+    return pipeline_seek(loader->pipeline, epoch, after);
+}
+
+int sl_set_epoch(struct sl_loader *loader, uint64_t epoch)
+{
+    return sl_seek(loader, epoch, 0);
+}
+
+/* Fills as much of the caller's struct as it has, where both know it; the rest is 0. */
+static int give(void *to, const void *from, size_t size)
+{
+    size_t known = *(const size_t *)to;
+
+    if (known < 2 * sizeof(size_t))
+        return -EINVAL;
+    memset(to, 0, known);
+    memcpy(to, from, known < size ? known : size);
+    *(size_t *)to = known;
+    return 0;
+}
+
+int sl_position(struct sl_loader *loader, struct sl_position *position)
+{
+    struct sl_position now = {.samples = UINT64_MAX, .batches = UINT64_MAX};
+    const struct pipeline *pipeline;
+    pthread_mutex_t *lock;
+
+    if (!loader || !position)
+        return -EINVAL;
+    if (!is_ours(loader))
+        return -EOWNERDEAD;
+    pipeline = loader->pipeline;
+    lock = &loader->pipeline->lock;
+    pthread_mutex_lock(lock);
+    now.epoch = pipeline->epoch;
+    now.after = pipeline->at.base + pipeline->rows_delivered * pipeline->place.world;
+    now.taken = pipeline->rows_delivered;
+    now.batches_taken = pipeline->delivered;
+    if (pipeline->total != UINT64_MAX) {
+        uint64_t rows = pipeline->settings.config.batch_size;
+
+        now.samples = pipeline->total;
+        now.batches = (pipeline_rows_wanted(pipeline) + rows - 1) / rows;
+    }
+    pthread_mutex_unlock(lock);
+    return give(position, &now, sizeof now);
+}
+
+int sl_stats(struct sl_loader *loader, struct sl_stats *stats)
+{
+    struct sl_stats now = {0};
+    struct pipeline *pipeline;
+    struct tally tally;
+    uint64_t stages;
+
+    if (!loader || !stats)
+        return -EINVAL;
+    if (!is_ours(loader))
+        return -EOWNERDEAD;
+    pipeline = loader->pipeline;
+    pthread_mutex_lock(&pipeline->lock);
+    tally = pipeline->tally;
+    now.batches = pipeline->batches_out;
+    now.samples = pipeline->rows_out;
+    now.stream_read_ns = pipeline->stream_read_ns;
+    now.stream_wait_ns = pipeline->stream_wait_ns;
+    now.consumer_wait_ns = pipeline->consumer_wait_ns;
+    memcpy(now.last_bad, pipeline->last_bad, sizeof now.last_bad);
+    pthread_mutex_unlock(&pipeline->lock);
+    now.wall_ns = tally_now() - pipeline->opened_ns;
+    now.workers = (uint64_t)pipeline->settings.config.workers;
+    now.decoded = tally.decoded;
+    now.bytes = tally.bytes;
+    now.bad = tally.bad;
+    now.replaced = tally.replaced;
+    now.skipped = tally.skipped;
+    now.damaged = tally.damaged;
+    now.cut = tally.cut;
+    now.unlabelled = tally.unlabelled;
+    now.workers_ns = tally.workers_ns;
+    now.wait_storage_ns = tally.wait_storage_ns;
+    now.read_ns = tally.read_ns;
+    now.decode_ns = tally.decode_ns;
+    now.resize_ns = tally.resize_ns;
+    now.normalise_ns = tally.normalise_ns;
+    now.wait_consumer_ns = tally.wait_consumer_ns;
+    now.idle_ns = tally.idle_ns;
+    stages = tally.wait_storage_ns + tally.read_ns + tally.decode_ns + tally.resize_ns +
+             tally.normalise_ns + tally.wait_consumer_ns + tally.idle_ns;
+    now.other_ns = tally.workers_ns > stages ? tally.workers_ns - stages : 0;
+    return give(stats, &now, sizeof now);
+}
+
+void sl_cancel(struct sl_loader *loader)
+{
+    if (loader && is_ours(loader))
+        pipeline_cancel(loader->pipeline);
+}
+
+void sl_close(struct sl_loader *loader)
+{
+    if (!loader || !is_ours(loader))
+        return;
+    pipeline_close(loader->pipeline);
+    free(loader);
+}
+
+const char *sl_error(struct sl_loader *loader)
+{
+    if (!loader)
+        return open_fault.text;
+    if (!is_ours(loader))
+        return "the loader belongs to the process that forked this one: open it after the fork";
+    pthread_mutex_lock(&loader->pipeline->lock);
+    told = loader->pipeline->fault;
+    pthread_mutex_unlock(&loader->pipeline->lock);
+    return told.text;
+}
+
+const char *sl_status_text(int status)
+{
+    switch (status) {
+    case 0:
+        return "0";
+    case SL_PARTIAL:
+        return "partial";
+    case SL_END:
+        return "end";
+    case SL_TIMEOUT:
+        return "timeout";
+    default:
+        return status < 0 ? fault_meaning(status) : "unknown status";
+    }
+}
+
+const char *sl_version(void)
+{
+    return VERSION;
+}

@@ -1,0 +1,304 @@
+/* Options of `shufflefs-bench load`. Owns nothing; what it returns points into the arguments. */
+#include "load_options.h"
+
+#include "read_options.h"
+
+#include "../core/config.h"
+#include "../core/report.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "usage: shufflefs-bench load [OPTION]... PATH...\n"
+    "\n"
+    "Loads every sample of each PATH into batches, by libshuffleload, and throws them away: the\n"
+    "rate is what a training job can have at most. Says what limits it. A PATH is a shufflefs\n"
+    "mount, a rank's folder, list or stream, a tar, a folder, or a list.\n"
+    "\n"
+    "  --workers N,...    threads (0: the cores this process may use); several numbers: a sweep\n"
+    "  --batch N          samples a batch (128)\n"
+    "  --output WHAT      uint8, float32 (default), float16, bytes (any files, no decoding)\n"
+    "  --size W[xH]       pixels of an image (224)\n"
+    "  --crop HOW         random (RandomResizedCrop; default), centre, stretch\n"
+    "  --flip P           probability of a left-right flip (0.5)\n"
+    "  --field EXT[/...]  which files are samples (jpg/jpeg/png)\n"
+    "  --length N         bytes a sample at most, with --output bytes (65536)\n"
+    "  --rank R, --world W, --epoch E    of a mount (0, the mount's, 0)\n"
+    "  --stream           of a mount: the rank's tar stream\n"
+    "  --prefetch N       batches made ahead (2)\n"
+    "  --rounds N         timed passes (3); each is an epoch of its own\n"
+    "  --warm-up N        passes before them that do not count (1)\n"
+    "  --samples N        end a pass after N samples\n"
+    "  --seconds S        end a pass after S seconds\n"
+    "  --need RATE        samples/s that the training takes: what share of it is met\n"
+    "  --json             one JSON object\n"
+    "  --svg FILE         plot samples/s against workers\n"
+    "  -h, --help         this help\n"
+    "\n"
+    "Exit status: 0, 1 when samples were bad or nothing could be loaded, 2 usage.\n";
+
+enum {
+    WORKERS = 256,
+    BATCH,
+    OUTPUT,
+    SIZE,
+    CROP,
+    FLIP,
+    FIELD,
+    LENGTH,
+    RANK,
+    WORLD,
+    EPOCH,
+    STREAM,
+    PREFETCH,
+    ROUNDS,
+    WARM_UP,
+    SAMPLES,
+    SECONDS,
+    NEED,
+    JSON,
+    SVG,
+};
+
+static const struct option known[] = {
+    {"workers", required_argument, NULL, WORKERS},
+    {"batch", required_argument, NULL, BATCH},
+    {"output", required_argument, NULL, OUTPUT},
+    {"size", required_argument, NULL, SIZE},
+    {"crop", required_argument, NULL, CROP},
+    {"flip", required_argument, NULL, FLIP},
+    {"field", required_argument, NULL, FIELD},
+    {"length", required_argument, NULL, LENGTH},
+    {"rank", required_argument, NULL, RANK},
+    {"world", required_argument, NULL, WORLD},
+    {"epoch", required_argument, NULL, EPOCH},
+    {"stream", no_argument, NULL, STREAM},
+    {"prefetch", required_argument, NULL, PREFETCH},
+    {"rounds", required_argument, NULL, ROUNDS},
+    {"warm-up", required_argument, NULL, WARM_UP},
+    {"samples", required_argument, NULL, SAMPLES},
+    {"seconds", required_argument, NULL, SECONDS},
+    {"need", required_argument, NULL, NEED},
+    {"json", no_argument, NULL, JSON},
+    {"svg", required_argument, NULL, SVG},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+static const char *const outputs[] = {
+    [SL_UINT8_NHWC] = "uint8",
+    [SL_FLOAT32_NCHW] = "float32",
+    [SL_FLOAT16_NCHW] = "float16",
+    [SL_BYTES] = "bytes",
+};
+static const char *const crops[] = {
+    [SL_CROP_RANDOM_RESIZED] = "random",
+    [SL_CROP_CENTRE] = "centre",
+    [SL_STRETCH] = "stretch",
+};
+
+void load_options_help(void)
+{
+    fputs(help, stdout);
+}
+
+const char *load_options_output(enum sl_output output)
+{
+    return outputs[output];
+}
+
+static bool take_number(const char *option, uint64_t least, uint64_t most, uint64_t *value)
+{
+    if (config_number(optarg, strlen(optarg), most, value) && *value >= least)
+        return true;
+    report_error("%s %s: not a number from %" PRIu64 " to %" PRIu64, option, optarg, least, most);
+    return false;
+}
+
+static bool take_word(const char *option, const char *const *words, size_t count, size_t *index)
+{
+    for (*index = 0; *index < count; (*index)++)
+        if (strcmp(optarg, words[*index]) == 0)
+            return true;
+    report_error("%s %s: see `shufflefs-bench load --help`", option, optarg);
+    return false;
+}
+
+static bool take_workers(struct load_options *options)
+{
+    const char *next = optarg;
+
+    options->steps = 0;
+    for (;;) {
+        size_t length = strcspn(next, ",");
+        uint64_t workers;
+
+        if (options->steps == LOAD_STEPS_MAX ||
+            !config_number(next, length, READ_READERS_MAX, &workers)) {
+            report_error("--workers %s: not up to %d numbers from 0 to %d with commas between",
+                         optarg, LOAD_STEPS_MAX, READ_READERS_MAX);
+            return false;
+        }
+        options->workers[options->steps++] = (int)workers;
+        if (!next[length])
+            return true;
+        next += length + 1;
+    }
+}
+
+static bool take_size(struct sl_config *config)
+{
+    size_t length = strcspn(optarg, "x");
+    const char *second = optarg[length] ? optarg + length + 1 : optarg;
+    uint64_t width, height;
+
+    if (!config_number(optarg, length, 16384, &width) || !width ||
+        !config_number(second, optarg[length] ? strlen(second) : length, 16384, &height) ||
+        !height) {
+        report_error("--size %s: neither a number nor WxH, from 1 to 16384", optarg);
+        return false;
+    }
+    config->width = (int)width;
+    config->height = (int)height;
+    return true;
+}
+
+static bool take_flip(struct sl_config *config)
+{
+    char *end;
+
+    config->flip = strtod(optarg, &end);
+    if (end != optarg && !*end && config->flip >= 0 && config->flip <= 1)
+        return true;
+    report_error("--flip %s: not a number from 0 to 1", optarg);
+    return false;
+}
+
+static bool take_numbers(struct load_options *options, int option)
+{
+    struct sl_config *config = &options->config;
+    uint64_t number = 0;
+
+    switch (option) {
+    case BATCH:
+        return take_number("--batch", 1, 65536, &config->batch_size);
+    case LENGTH:
+        return take_number("--length", 1, (uint64_t)1 << 40, &config->length_most);
+    case RANK:
+        return take_number("--rank", 0, UINT32_MAX, &config->rank);
+    case WORLD:
+        return take_number("--world", 1, (uint64_t)1 << 32, &config->world);
+    case EPOCH:
+        return take_number("--epoch", 0, INT64_MAX, &config->epoch);
+    case SAMPLES:
+        return take_number("--samples", 1, UINT64_MAX, &options->samples_most);
+    case NEED:
+        return take_number("--need", 1, UINT32_MAX, &options->need);
+    case PREFETCH:
+        if (!take_number("--prefetch", 1, 4096, &number))
+            return false;
+        config->prefetch = (int)number;
+        return true;
+    case ROUNDS:
+        if (!take_number("--rounds", 1, 100000, &number))
+            return false;
+        options->rounds = (unsigned)number;
+        return true;
+    default:
+        if (!take_number("--warm-up", 0, 100000, &number))
+            return false;
+        options->warm_up = (unsigned)number;
+        return true;
+    }
+}
+
+static bool take_option(struct load_options *options, int option)
+{
+    size_t index;
+
+    switch (option) {
+    case WORKERS:
+        return take_workers(options);
+    case OUTPUT:
+        if (!take_word("--output", outputs, sizeof outputs / sizeof *outputs, &index))
+            return false;
+        options->config.output = (enum sl_output)index;
+        return true;
+    case CROP:
+        if (!take_word("--crop", crops, sizeof crops / sizeof *crops, &index))
+            return false;
+        options->config.crop = (enum sl_crop)index;
+        return true;
+    case SIZE:
+        return take_size(&options->config);
+    case FLIP:
+        return take_flip(&options->config);
+    case FIELD:
+        options->config.field = optarg;
+        return true;
+    case STREAM:
+        options->stream = true;
+        return true;
+    case SECONDS:
+        if (read_options_duration(optarg, &options->ns_most) && options->ns_most > 0)
+            return true;
+        report_error("--seconds %s: not a time, as 500ms or 2s", optarg);
+        return false;
+    case JSON:
+        options->json = true;
+        return true;
+    case SVG:
+        options->svg = optarg;
+        return true;
+    case 'h':
+        options->help = true;
+        return true;
+    default:
+        return take_numbers(options, option);
+    }
+}
+
+bool load_options_parse(struct load_options *options, int count, char **arguments)
+{
+    static const float mean[3] = {0.485F, 0.456F, 0.406F}, deviation[3] = {0.229F, 0.224F, 0.225F};
+    int option;
+
+    *options = (struct load_options){
+        .config = SL_CONFIG_INIT,
+        .steps = 1,
+        .rounds = 3,
+        .warm_up = 1,
+        .ns_most = INT64_MAX,
+        .samples_most = UINT64_MAX,
+    };
+    options->config.batch_size = 128;
+    options->config.output = SL_FLOAT32_NCHW;
+    options->config.flip = 0.5;
+    options->config.bad = SL_BAD_SKIP;
+    memcpy(options->config.mean, mean, sizeof mean);
+    memcpy(options->config.deviation, deviation, sizeof deviation);
+    opterr = 0;
+    optind = 1;
+    while (!options->help && (option = getopt_long(count, arguments, ":h", known, NULL)) != -1) {
+        if (option == '?' || option == ':') {
+            report_error(option == ':' ? "%s needs a value"
+                                       : "%s: there is no such option, or it takes no value",
+                         arguments[optind - 1]);
+            return false;
+        }
+        if (!take_option(options, option))
+            return false;
+    }
+    if (options->help)
+        return true;
+    options->paths = arguments + optind;
+    options->path_count = (size_t)(count - optind);
+    if (!options->path_count)
+        report_error("no PATH given; `shufflefs-bench load --help` tells more");
+    return options->path_count > 0;
+}

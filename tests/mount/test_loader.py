@@ -1,0 +1,216 @@
+"""libshuffleload on a real mount: every way in gives the same batches, and the mount's own order."""
+
+import collections
+import json
+import os
+import re
+import shutil
+import unittest
+
+import harness
+import tars
+import torch_order
+from harness import MountCase
+
+BYTES = 3
+SOURCE = {"mount": 1, "mount_tar": 2, "folder": 3, "tar": 4, "list": 5}
+Sample = collections.namedtuple("Sample", "epoch batch position label status name hash")
+
+
+def fnv(data):
+    value = 14695981039346656037
+    for byte in data:
+        value = (value ^ byte) * 1099511628211 & 0xFFFFFFFFFFFFFFFF
+    return "%016x" % value
+
+
+@unittest.skipUnless(os.access(harness.binary("load-dump"), os.X_OK), "needs the program load-dump")
+class Loader(MountCase):
+    N = 61
+
+    def setUp(self):
+        super().setUp()
+        self.set = tars.make_dataset(self.tmp / "shards", self.N, size=lambda i: 40 + i * 37 % 300,
+                                     cls=lambda i: b"%d" % (i * 3))
+        self.known = {i: fnv(self.set.data(i, "jpg")) for i in range(self.N)}
+
+    def dump(self, path, code=0, **config):
+        config = {"output": BYTES, "field": "jpg", "batch_size": 7, "workers": 2, "length_most": 4096, **config}
+        result = harness.run([harness.binary("load-dump"), "path=%s" % path,
+                              *("%s=%s" % item for item in config.items())])
+        self.assertEqual(result.returncode, code, result.stderr)
+        self.assertNotRegex(result.stderr, harness.SANITIZER)
+        samples, epochs = [], []
+        for line in result.stdout.splitlines():
+            word, *rest = line.split(" ")
+            if word == "sample":
+                numbers = [int(text) for text in rest[:5]]
+                samples.append(Sample(*numbers, " ".join(rest[5:-1]), rest[-1]))
+            elif word == "epoch":
+                epochs.append([int(text) for text in rest])
+        self.said = result.stderr
+        self.epochs = epochs
+        return samples
+
+    def check(self, samples, order, rank=0, world=1, epoch=0, base=0):
+        self.assertEqual([s.hash for s in samples], [self.known[i] for i in order])
+        self.assertEqual([s.label for s in samples], [3 * i for i in order])
+        self.assertEqual([s.position for s in samples], [base + rank + world * i for i in range(len(order))])
+        self.assertEqual({s.epoch for s in samples}, {epoch})
+        self.assertEqual({s.status for s in samples}, {0})
+
+    def ways(self, mount, rank, world, epoch):
+        """Every path that leads to a rank's epoch, with the configuration it needs."""
+        name = "rank-%d-of-%d" % (rank, world)
+        folder = mount.path("epoch-%d" % epoch, name)
+        numbers = {"rank": rank, "world": world, "epoch": epoch}
+        yield mount.where, numbers
+        yield mount.where, {"source": SOURCE["mount"], **numbers}
+        yield mount.where, {"source": SOURCE["mount_tar"], **numbers}
+        yield folder, {}
+        yield folder + ".tar", {}
+        yield folder + ".list", {}
+
+    def test_every_way_in_gives_the_mounts_order_labels_and_places(self):
+        mount = self.mount(self.set.shards, "world=3,seed=5")
+        for rank, world, epoch in ((0, 3, 0), (2, 3, 4), (1, 2, 1)):
+            order = torch_order.rank_order(self.N, world, rank, seed=5, epoch=epoch)
+            for path, config in self.ways(mount, rank, world, epoch):
+                with self.subTest(path=path, **config):
+                    self.check(self.dump(path, **config), order, rank, world, epoch)
+                    self.assertEqual(self.epochs[0][2:], [len(order)] * 2)
+
+    def test_the_world_is_the_mounts_where_it_is_not_given(self):
+        mount = self.mount(self.set.shards, "world=3")
+        order = torch_order.rank_order(self.N, 3, 1)
+        self.check(self.dump(mount.where, rank=1), order, 1, 3)
+        self.check(self.dump(mount.path("current", "rank-1")), order, 1, 3)
+        self.check(self.dump(mount.path("current", "rank-1.tar")), order, 1, 3)
+        self.dump(mount.where, code=1, rank=3)
+        self.assertIn("its world is 3", self.said)
+
+    def test_set_epoch_takes_other_paths_and_moves_nothing(self):
+        mount = self.mount(self.set.shards, "world=2")
+        before = mount.status()
+        for path, config in ((mount.where, {"rank": 1}), (mount.where, {"rank": 1, "source": SOURCE["mount_tar"]}),
+                             (mount.path("current", "rank-1"), {}), (mount.path("epoch-0", "rank-1.tar"), {}),
+                             (mount.path("current", "rank-1.list"), {})):
+            samples = self.dump(path, epochs="0,7,2,7", **config)
+            for epoch in (0, 7, 2):
+                order = torch_order.rank_order(self.N, 2, 1, epoch=epoch)
+                mine = [s for s in samples if s.epoch == epoch]
+                self.check(mine[:len(order)], order, 1, 2, epoch)
+                self.assertEqual(len(mine), len(order) * (2 if epoch == 7 else 1))
+        self.assertEqual(mount.read(".control", "epoch"), b"0\n")
+        self.assertEqual(mount.status()["epoch"], before["epoch"])
+
+    def test_the_epoch_of_current_is_its_own(self):
+        mount = self.mount(self.set.shards, "world=2")
+        mount.set_epoch(5)
+        order = torch_order.rank_order(self.N, 2, 0, epoch=5)
+        self.check(self.dump(mount.path("current", "rank-0")), order, 0, 2, 5)
+
+    def test_going_on_after_g_gives_the_rest(self):
+        mount = self.mount(self.set.shards, "world=2")
+        whole = torch_order.rank_order(self.N, 2, 1, epoch=3)
+        for source in ("mount", "mount_tar"):
+            samples = self.dump(mount.where, rank=1, epoch=3, after=28, source=SOURCE[source])
+            # Where W does not divide the epoch, the last sample is padding, and of the tail it may be another one.
+            self.assertEqual([s.hash for s in samples][:-1], [self.known[i] for i in whole[14:-1]])
+            self.assertEqual([s.position for s in samples], [29 + 2 * i for i in range(len(whole) - 14)])
+            self.assertEqual(self.epochs[0][1], 28 + 2 * len(samples))
+
+    def test_ranks_together_read_each_sample_once_an_epoch(self):
+        mount = self.mount(self.set.shards, "world=3,remainder=keep")
+        hashes = [s.hash for rank in range(3) for s in self.dump(mount.where, rank=rank, epoch=2)]
+        self.assertEqual(sorted(hashes), sorted(self.known.values()))
+
+    def test_shards_themselves_are_tars_in_their_own_order(self):
+        for shard in self.set.shards:
+            samples = self.dump(shard)
+            found = [sample for sample, value in self.known.items() if value in {s.hash for s in samples}]
+            self.check(samples, found)
+
+
+@unittest.skipUnless(shutil.which("nm") and shutil.which("cc"), "needs nm and cc")
+class Library(MountCase):
+    def symbols(self, *words):
+        result = harness.run(["nm", *words])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return {line.split()[-1].split("@")[0] for line in result.stdout.splitlines() if len(line.split()) > 2}
+
+    def test_nothing_but_sl_leaves_the_libraries(self):
+        shared = self.symbols("-D", "--defined-only", harness.binary("libshuffleload.so.0"))
+        static = self.symbols("-g", "--defined-only", harness.binary("libshuffleload.a"))
+        self.assertEqual({name for name in shared if not name.startswith(("sl_", "SHUFFLELOAD_"))}, set())
+        self.assertEqual({name for name in static if not name.startswith("sl_")}, set())
+        self.assertEqual({name for name in shared if name.startswith("sl_")}, static)
+        header = (harness.ROOT / "loader" / "shuffleload.h").read_text(encoding="utf-8")
+        declared = set(re.findall(r"\b(sl_\w+)\(", "".join(re.findall(r"^SL_API [^;]*;", header, re.M))))
+        self.assertEqual(declared, static)
+
+    def test_the_header_stands_alone_in_c_and_cpp(self):
+        for language, standard in (("c", "c99"), ("c", "c17"), ("c++", "c++11")):
+            if language == "c++" and not shutil.which("c++"):
+                continue
+            result = harness.run(["cc", "-x", language, "-std=" + standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror",
+                                  "-fsyntax-only", harness.ROOT / "loader" / "shuffleload.h"])
+            self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_the_examples_build_as_users_would_and_run(self):
+        wanted = harness.run(["nm", "-D", "--undefined-only", harness.binary("libshuffleload.so.0")]).stdout
+        if re.search(r"__(asan|tsan|ubsan)_", wanted):
+            self.skipTest("a sanitizer's library cannot be linked without it")
+        shutil.copy(harness.ROOT / "LICENSE", self.tmp / "no-picture.jpg")
+        for name in ("train", "contact-sheet"):
+            program = str(self.tmp / name)
+            result = harness.run(["cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-I", harness.ROOT / "loader", "-o",
+                                  program, harness.ROOT / "loader" / "examples" / (name + ".c"),
+                                  harness.binary("libshuffleload.so.0")])
+            self.assertEqual(result.returncode, 0, result.stderr)
+            library = {**os.environ, "LD_LIBRARY_PATH": str(harness.BINARY_DIR)}
+            result = harness.run([program, self.tmp / "none"], env=library)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("none", result.stderr)
+            result = harness.run([program, self.tmp], env=library)
+            self.assertIn("no-picture.jpg", result.stderr)
+
+
+class Measured(MountCase):
+    """shufflefs-bench load."""
+
+    def bench(self, *words, code=0):
+        result = harness.run([harness.binary("shufflefs-bench"), "load", *words])
+        self.assertEqual(result.returncode, code, result.stderr)
+        self.assertNotRegex(result.stderr, harness.SANITIZER)
+        return result
+
+    def test_rates_and_stages_of_a_sweep_as_json_table_and_plot(self):
+        data_set = tars.make_dataset(self.tmp / "shards", 300, size=lambda i: 2000)
+        mount = self.mount(data_set.shards)
+        common = ["--output", "bytes", "--field", "jpg", "--batch", "32", "--workers", "1,2", "--rounds", "2"]
+        told = json.loads(self.bench(*common, "--json", "--need", "1000000000", mount.where,
+                                     data_set.shards[0]).stdout)
+        self.assertEqual([path["path"] for path in told["paths"]], [mount.where, data_set.shards[0]])
+        for path, count in zip(told["paths"], (300, 150)):
+            self.assertEqual([step["workers"] for step in path["steps"]], [1, 2])
+            self.assertLess(path["need_met"], 1)
+            self.assertIn("the training waits", path["verdict"])
+            for step in path["steps"]:
+                self.assertEqual([one["samples"] for one in step["rounds"]], [count, count])
+                self.assertAlmostEqual(sum(step["shares"].values()), 1, delta=0.02)
+                self.assertGreater(step["samples_per_s"], 0)
+        svg = self.tmp / "plot.svg"
+        text = self.bench(*common, "--svg", svg, mount.where).stdout
+        self.assertIn("samples/s", text)
+        self.assertIn("<svg", svg.read_text(encoding="utf-8"))
+
+    def test_bad_samples_and_nothing_to_load_are_code_1_and_usage_is_2(self):
+        data_set = tars.make_dataset(self.tmp / "shards", 5)
+        result = self.bench("--rounds", "1", "--warm-up", "0", data_set.shards[0], code=1)
+        self.assertIn("all 2 samples were bad", result.stdout)
+        self.assertIn("jpg", result.stderr)
+        self.assertIn("none", self.bench(self.tmp / "none", code=1).stderr)
+        for words in ([], ["--workers", "x", "p"], ["--size", "0", "p"], ["--output", "int", "p"], ["--bogus", "p"],
+                      ["--flip", "2", "p"]):
+            self.bench(*words, code=2)
