@@ -48,8 +48,8 @@ struct reader {
     struct shard_state *shards;
     atomic_bool no_cachestat;
     atomic_ullong reads, bytes, direct_reads, failed, ns;
-    atomic_ullong ahead_ns; /* a moving average of what a read ahead takes */
-    atomic_uint coldness; /* a moving average of reads ahead that went around the cache; of 1024 */
+    atomic_ullong ahead_ns; /* a moving average of what a read takes */
+    atomic_uint coldness;   /* a moving average of reads that found nothing in the cache; of 1024 */
     size_t most_open;
     pthread_mutex_t lock; /* never held over a system call but close() */
     size_t open;          /* guarded by lock */
@@ -315,6 +315,17 @@ static void count(struct reader *reader, uint64_t bytes, bool direct, uint64_t s
     atomic_fetch_add_explicit(&reader->ns, now_ns() - since, memory_order_relaxed);
 }
 
+static void learn(struct reader *reader, bool around, uint64_t took)
+{
+    uint64_t average = atomic_load_explicit(&reader->ahead_ns, memory_order_relaxed);
+    unsigned cold = atomic_load_explicit(&reader->coldness, memory_order_relaxed);
+
+    atomic_store_explicit(&reader->ahead_ns, average - average / 16 + took / 16,
+                          memory_order_relaxed);
+    atomic_store_explicit(&reader->coldness, cold - cold / 16 + (around ? 64 : 0),
+                          memory_order_relaxed);
+}
+
 /* Reads that somebody waits for. */
 
 /* Reads `size` bytes of a member; with its first byte comes its header, which must be the one that
@@ -368,6 +379,7 @@ ssize_t reader_read(struct reader *reader, uint64_t member, void *buffer, size_t
     if (why)
         return fail(reader, shard, offset, why);
     count(reader, size, false, since);
+    learn(reader, cold, now_ns() - since);
     atomic_store_explicit(&reader->shards[shard].complained, false, memory_order_relaxed);
     return (ssize_t)size;
 }
@@ -419,17 +431,6 @@ static bool read_around(struct reader *reader, struct range *range)
     good = good && !changed(shard, fd);
     release(reader, range->shard, AROUND_CACHE, !good);
     return good;
-}
-
-static void learn(struct reader *reader, bool around, uint64_t took)
-{
-    uint64_t average = atomic_load_explicit(&reader->ahead_ns, memory_order_relaxed);
-    unsigned cold = atomic_load_explicit(&reader->coldness, memory_order_relaxed);
-
-    atomic_store_explicit(&reader->ahead_ns, average - average / 16 + took / 16,
-                          memory_order_relaxed);
-    atomic_store_explicit(&reader->coldness, cold - cold / 16 + (around ? 64 : 0),
-                          memory_order_relaxed);
 }
 
 static int read_range(struct reader *reader, struct range *range)

@@ -68,7 +68,7 @@ struct reader_figures {
 };
 struct reader_figures reader_figures(const struct reader *reader);
 
-/* What the last reads ahead were like: whether they came from storage rather than from the page
+/* What the last reads were like: whether they came from storage rather than from the page
  * cache (then many at once are better than few), and how long one took, on average. */
 struct reader_mood {
     bool cold;

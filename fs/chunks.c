@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CURSORS 32
+#define CURSORS     32
+#define MARK_STRIDE (CHUNKS_A_MARK * CHUNK_BYTES)
 /* The first window, and what it grows by each time that the reader is met. Bytes. */
-#define WINDOW_FIRST  (32 * CHUNK_BYTES)
+#define WINDOW_FIRST  (3 * MARK_STRIDE)
 #define WINDOW_GROWTH 2
 /* How far from where it was, or past what was claimed, a READ is still the reader's: the kernel
  * asks ahead of it, and for several pieces at once. Bytes. */
@@ -16,7 +17,6 @@
  * READ so large that more than a look is meant. */
 #define STEPS_TO_PUSH 2
 #define START_BYTES   65536
-#define MARK_STRIDE   (CHUNKS_A_MARK * CHUNK_BYTES)
 
 struct mark {
     uint64_t at;

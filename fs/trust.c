@@ -3,8 +3,9 @@
 
 /* A reader that passed so many marks one after the other is trusted. */
 #define MARKS_ENOUGH 2
-/* The most positions pushed ahead of one that passed none; times 4 for each mark. */
-#define WINDOW_UNMARKED 128
+/* The most positions pushed ahead of one that passed none; times 4 for each mark. More than the way
+ * to the first mark: on it, nothing is seen of a reader who finds all that was pushed. */
+#define WINDOW_UNMARKED (TRACK_MARK_EVERY * 3 / 2)
 /* Events that a reader who passed no marks may be away for. */
 #define AWAY_MOST 256
 /* READs before there is trust: of one that began at the folder's start, of others, of workers that

@@ -77,7 +77,7 @@ Test(chunks, a_reader_from_the_start_shares_its_first_read_with_the_pushes)
     chunks_claim(chunks, stream, 0, CHUNK_BYTES);
     cr_assert(push_all(1, &from, &to) > 0);
     cr_assert_eq(from, CHUNK_BYTES);
-    cr_assert(to >= MIB && to <= 8 * MIB);
+    cr_assert(to >= MIB && to <= 16 * MIB);
     end();
 }
 

@@ -103,7 +103,7 @@ Test(follow, pushes_stay_ahead_of_a_reader_in_order_and_the_window_grows)
     follow_read(follow, member_at(1), false, 0);
     cr_assert(push_all(&first, &last) > 0);
     cr_assert(first > 1 && last < 200, "the first window is small");
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 3; i++) {
         before = last;
         for (; at <= last; at++)
             if (at % FOLLOW_MARK_EVERY == 0)
