@@ -2,6 +2,7 @@
  * Never caches a byte (that is the page cache's job). */
 #include "reader.h"
 
+#include "clock.h"
 #include "report.h"
 
 #include <errno.h>
@@ -15,7 +16,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Descriptors left for everything that is not a shard. */
@@ -299,20 +299,12 @@ static bool goes_around(struct reader *reader, size_t shard, int fd, uint64_t of
     return true;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
 static void count(struct reader *reader, uint64_t bytes, bool direct, uint64_t since)
 {
     atomic_fetch_add_explicit(&reader->reads, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&reader->bytes, bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&reader->direct_reads, direct, memory_order_relaxed);
-    atomic_fetch_add_explicit(&reader->ns, now_ns() - since, memory_order_relaxed);
+    atomic_fetch_add_explicit(&reader->ns, clock_now_ns() - since, memory_order_relaxed);
 }
 
 static void learn(struct reader *reader, bool around, uint64_t took)
@@ -359,7 +351,7 @@ ssize_t reader_read(struct reader *reader, uint64_t member, void *buffer, size_t
         return 0;
     if (size > length - from)
         size = (size_t)(length - from);
-    since = now_ns();
+    since = clock_now_ns();
     fd = take(reader, shard, THROUGH_CACHE);
     if (fd < 0)
         return fail(reader, shard, offset, strerror(-fd));
@@ -379,7 +371,7 @@ ssize_t reader_read(struct reader *reader, uint64_t member, void *buffer, size_t
     if (why)
         return fail(reader, shard, offset, why);
     count(reader, size, false, since);
-    learn(reader, cold, now_ns() - since);
+    learn(reader, cold, clock_now_ns() - since);
     atomic_store_explicit(&reader->shards[shard].complained, false, memory_order_relaxed);
     return (ssize_t)size;
 }
@@ -435,7 +427,7 @@ static bool read_around(struct reader *reader, struct range *range)
 
 static int read_range(struct reader *reader, struct range *range)
 {
-    uint64_t since = now_ns(), took;
+    uint64_t since = clock_now_ns(), took;
     int fd = take(reader, range->shard, THROUGH_CACHE);
     const char *why = fd < 0 ? "cannot be opened" : NULL;
     bool around = false;
@@ -451,7 +443,7 @@ static int read_range(struct reader *reader, struct range *range)
         atomic_fetch_add_explicit(&reader->failed, 1, memory_order_relaxed);
         return -EIO;
     }
-    took = now_ns() - since;
+    took = clock_now_ns() - since;
     learn(reader, around, took);
     count(reader, range->size, around, since);
     return 0;

@@ -5,9 +5,10 @@
 #include "list.h"
 #include "stream.h"
 
+#include "../core/clock.h"
+
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 int answer_prepare(struct serve *serve, struct view_node *node)
 {
@@ -16,18 +17,10 @@ int answer_prepare(struct serve *serve, struct view_node *node)
     return node->kind == VIEW_STREAM ? stream_prepare(serve->view, node) : 0;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
 /* Counts a READ of samples' bytes; returns how long it took. */
 static uint64_t count(struct serve *serve, ssize_t got, uint64_t since)
 {
-    uint64_t took = now_ns() - since;
+    uint64_t took = clock_now_ns() - since;
 
     atomic_fetch_add_explicit(&serve->counters.reads, 1, memory_order_relaxed);
     if (got > 0)
@@ -50,7 +43,7 @@ static ssize_t read_text(const char *text, size_t bytes, char *buffer, size_t si
 static ssize_t read_member(struct serve *serve, uint64_t member, char *buffer, size_t size,
                            uint64_t from)
 {
-    uint64_t since = now_ns(), took;
+    uint64_t since = clock_now_ns(), took;
     ssize_t got = readahead_take_member(serve->readahead, member, buffer, size, from);
     bool known;
 
@@ -68,11 +61,11 @@ static ssize_t read_member(struct serve *serve, uint64_t member, char *buffer, s
 static ssize_t read_label(struct serve *serve, uint64_t sample, char *buffer, size_t size,
                           uint64_t from)
 {
-    uint64_t since = now_ns();
+    uint64_t since = clock_now_ns();
     char label[24];
     size_t bytes = dataset_label_text(view_dataset(serve->view), sample, label);
 
-    readahead_read_label(serve->readahead, sample, now_ns() - since);
+    readahead_read_label(serve->readahead, sample, clock_now_ns() - since);
     return read_text(label, bytes, buffer, size, from);
 }
 
@@ -80,7 +73,7 @@ static ssize_t read_label(struct serve *serve, uint64_t sample, char *buffer, si
 static ssize_t read_stream(struct serve *serve, struct view_node *node, char *buffer, size_t size,
                            uint64_t from)
 {
-    uint64_t since = now_ns();
+    uint64_t since = clock_now_ns();
     size_t done = 0;
     ssize_t got = 0;
 

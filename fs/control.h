@@ -4,14 +4,12 @@
 
 #include "serve.h"
 
-#include <time.h>
-
 struct control {
     const struct dataset *dataset;
     struct epochs *epochs;
     struct reader *reader;
-    struct serve *serve;     /* whose counters are shown */
-    struct timespec started; /* CLOCK_MONOTONIC */
+    struct serve *serve; /* whose counters are shown */
+    double started_s;    /* when the mount was made, by clock_now_s() */
 };
 
 /* A view_text_maker; `context` is a struct control. */

@@ -44,11 +44,6 @@ void follow_close(struct follow *follow)
     free(follow);
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Passes: see fs/passes.h. */
 
 static void count_repetition(struct follow *follow, struct track *track)
@@ -65,7 +60,7 @@ static void note_pass(struct follow *follow, struct track *track, uint64_t posit
 {
     if (track->again && !track->counted && !track->reading && track->probe == UINT64_MAX &&
         track->probes < PROBES_MOST && !follow->may_repeat) {
-        track->probe = least(position + PROBES_AHEAD, track->plan.length - 1);
+        track->probe = track_least(position + PROBES_AHEAD, track->plan.length - 1);
         track->probes++;
     }
     if (track->reading)
@@ -80,7 +75,7 @@ static void note_pass(struct follow *follow, struct track *track, uint64_t posit
 static uint64_t past_gap(const struct follow *follow, const struct track *track,
                          const struct order *order, uint64_t position)
 {
-    uint64_t end = least(position + 1 + track->gap, track->plan.length);
+    uint64_t end = track_least(position + 1 + track->gap, track->plan.length);
     uint64_t room = track->limit / 4, bytes = 0, p = position + 1;
 
     for (; p < end; p++) {
@@ -107,8 +102,8 @@ static void meet(struct follow *follow, struct track *track, const struct order 
     if (position >= track->head) {
         if (expected) {
             track->steps++;
-            track->window = least(track->window * WINDOW_GROWTH, trust_window(track));
-            track->limit = least(track->limit + track->limit / 64, follow->reader_bytes);
+            track->window = track_least(track->window * WINDOW_GROWTH, trust_window(track));
+            track->limit = track_least(track->limit + track->limit / 64, follow->reader_bytes);
         } else {
             trust_shaken(track);
             track->window = WINDOW_FIRST;
@@ -131,7 +126,7 @@ static void meet(struct follow *follow, struct track *track, const struct order 
     if (follow->slow)
         track->gap = 0;
     else if (position < track->next)
-        track->gap = least(track->gap * 2 + 1, GAP_MOST);
+        track->gap = track_least(track->gap * 2 + 1, GAP_MOST);
     if (track->next < position + 1 + track->gap)
         track_move_next(track, follow->index, order, past_gap(follow, track, order, position),
                         &follow->total);

@@ -9,11 +9,6 @@
 #define NAMES_AT_ONCE 2048
 #define NAMES_AHEAD   4096
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* All of this epoch is claimed: the next one's turn, in its own folder, as `current` still shows
  * this one. */
 static void warm_next_epoch(struct follow *follow, struct track *track)
@@ -121,7 +116,7 @@ bool follow_next_names(struct follow *follow, struct follow_names *names)
         if (!wants_names(track))
             continue;
         start = track->named > track->head ? track->named : track->head;
-        track->naming = least(start + NAMES_AT_ONCE, track->plan.length);
+        track->naming = track_least(start + NAMES_AT_ONCE, track->plan.length);
         *names = (struct follow_names){
             i, track->serial, track->folder, track->epoch, start, track->naming, ""};
         memcpy(names->path, track->path, sizeof names->path);

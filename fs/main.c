@@ -7,6 +7,7 @@
 #include "serve.h"
 #include "view.h"
 
+#include "../core/clock.h"
 #include "../core/report.h"
 #include "../core/version.h"
 
@@ -263,8 +264,8 @@ static int open_all(struct program *program)
     program->control = (struct control){.dataset = &program->dataset,
                                         .epochs = program->epochs,
                                         .reader = program->reader,
-                                        .serve = &program->serve};
-    clock_gettime(CLOCK_MONOTONIC, &program->control.started);
+                                        .serve = &program->serve,
+                                        .started_s = clock_now_s()};
     if (!fault)
         fault = view_open(&program->view, &program->dataset, program->epochs, control_text,
                           &program->control);

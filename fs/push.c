@@ -93,9 +93,9 @@ static void push_members(struct push *push, const uint64_t *members, size_t many
 }
 
 /* The members of the sample that are wanted and not in the page cache; returns how many. */
-static size_t choose(struct push *push, const struct follow_push *what, uint64_t sample,
-                     uint64_t *members)
+static size_t choose(struct push *push, const struct follow_push *what, uint64_t *members)
 {
+    uint64_t sample = what->sample;
     const struct index *index = view_dataset(push->view)->index;
     size_t many = 0;
 
@@ -108,12 +108,12 @@ static size_t choose(struct push *push, const struct follow_push *what, uint64_t
     return many;
 }
 
-void push_sample(struct push *push, const struct follow_push *what, uint64_t sample,
-                 struct push_room *room)
+void push_sample(struct push *push, const struct follow_push *what, struct push_room *room)
 {
+    uint64_t sample = what->sample;
     const struct dataset *dataset = view_dataset(push->view);
     uint64_t members[AT_ONCE];
-    size_t many = choose(push, what, sample, members);
+    size_t many = choose(push, what, members);
     char label[24];
 
     if (many && !atomic_load(&push->stopping))

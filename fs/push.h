@@ -43,8 +43,7 @@ void push_room_close(struct push_room *room);
 /* Both are in the air when they are called (fs/flights.h), and not afterwards.
  *
  * A read that fails, or an inode that the kernel does not have, is no fault: nothing is pushed. */
-void push_sample(struct push *push, const struct follow_push *what, uint64_t sample,
-                 struct push_room *room);
+void push_sample(struct push *push, const struct follow_push *what, struct push_room *room);
 
 /* Drops the pages of a sample's files, to see whether somebody reads them; their bytes are kept for
  * that (flights_keep), so that nobody waits for storage who had them in the page cache. */

@@ -6,6 +6,7 @@
 #include "listing.h"
 #include "push.h"
 
+#include "../core/clock.h"
 #include "../core/report.h"
 
 #include <dirent.h>
@@ -18,7 +19,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Pushers at work while reads come from the page cache (more would take the readers' processors),
@@ -33,7 +33,6 @@
 
 struct readahead {
     struct push push;
-    struct names *names;
     uint64_t total_bytes;
     pthread_t pushers[PUSHERS], scout;
     unsigned started; /* pushers */
@@ -48,14 +47,6 @@ struct readahead {
     unsigned waiting; /* pushers that wait for something to push */
     bool scout_waits;
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
 
 static unsigned pushers_allowed(const struct readahead *readahead)
 {
@@ -151,7 +142,7 @@ static void *be_pusher(void *context)
         else if (work.kind == PIECE)
             known = push_chunk(&readahead->push, &work.chunk, &room, &read);
         else
-            push_sample(&readahead->push, &work.sample, work.sample.sample, &room);
+            push_sample(&readahead->push, &work.sample, &room);
         pthread_mutex_lock(&readahead->lock);
         if (work.kind == PIECE) {
             chunks_done(readahead->chunks, &work.chunk,
@@ -201,7 +192,7 @@ static bool is_meant(struct readahead *readahead, const struct follow_names *nam
 static uint64_t look_up(struct readahead *readahead, const struct follow_names *names,
                         uint64_t *inode)
 {
-    int root = names_open_root(readahead->names), folder = -1;
+    int root = names_open_root(readahead->push.names), folder = -1;
     uint64_t reached = names->start;
     struct stat status;
 
@@ -286,7 +277,6 @@ int readahead_open(struct readahead **out, struct fuse_session *session, struct 
     readahead->push.view = view;
     readahead->push.reader = reader;
     readahead->push.names = names;
-    readahead->names = names;
     readahead->total_bytes = total_bytes;
     pthread_mutex_init(&readahead->lock, NULL);
     pthread_cond_init(&readahead->to_push, NULL);
@@ -335,7 +325,8 @@ static bool begin_event(struct readahead *readahead)
     if (is_stopping(readahead))
         return false;
     pthread_mutex_lock(&readahead->lock);
-    follow_at(readahead->follow, now_ns(), reader_mood(readahead->push.reader).ns > LONG_READ_NS);
+    follow_at(readahead->follow, clock_now_ns(),
+              reader_mood(readahead->push.reader).ns > LONG_READ_NS);
     return true;
 }
 
@@ -486,7 +477,7 @@ size_t readahead_readers(struct readahead *readahead, struct follow_reader *read
     size_t count;
 
     pthread_mutex_lock(&readahead->lock);
-    count = follow_readers(readahead->follow, now_ns(), readers, room);
+    count = follow_readers(readahead->follow, clock_now_ns(), readers, room);
     pthread_mutex_unlock(&readahead->lock);
     return count;
 }

@@ -4,6 +4,7 @@
 
 #include "memory.h"
 
+#include "../core/clock.h"
 #include "../core/version.h"
 
 #include <jansson.h>
@@ -155,15 +156,6 @@ static json_t *warnings(const struct control *control, const struct readahead_fi
     return array;
 }
 
-static double uptime(const struct control *control)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - control->started.tv_sec) +
-           (double)(now.tv_nsec - control->started.tv_nsec) / 1e9;
-}
-
 char *status_text(const struct control *control, size_t *bytes)
 {
     const struct dataset *dataset = control->dataset;
@@ -179,7 +171,7 @@ char *status_text(const struct control *control, size_t *bytes)
     if (readahead)
         ahead = readahead_figures(readahead);
     json_object_set_new(root, "version", json_string(SHUFFLEFS_VERSION));
-    json_object_set_new(root, "uptime_s", json_real(uptime(control)));
+    json_object_set_new(root, "uptime_s", json_real(clock_now_s() - control->started_s));
     json_object_set_new(root, "fingerprint", json_string(dataset->fingerprint));
     json_object_set_new(root, "samples", number(index->sample_count));
     json_object_set_new(root, "members", number(index->member_count));

@@ -1,14 +1,14 @@
 /* Where a reader is, and what is ahead of it. Owns nothing. */
 #include "track.h"
 
-static uint64_t least(uint64_t a, uint64_t b)
+uint64_t track_least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
 uint64_t track_field_bit(uint16_t field)
 {
-    return (uint64_t)1 << least(field, 62);
+    return (uint64_t)1 << track_least(field, 62);
 }
 
 uint64_t track_bytes_at(const struct track *track, const struct index *index,
@@ -30,9 +30,9 @@ static void add_bytes(struct track *track, uint64_t bytes, uint64_t *total)
 
 static void take_bytes(struct track *track, uint64_t bytes, uint64_t *total)
 {
-    bytes = least(bytes, track->bytes);
+    bytes = track_least(bytes, track->bytes);
     track->bytes -= bytes;
-    *total -= least(bytes, *total);
+    *total -= track_least(bytes, *total);
 }
 
 void track_release(struct track *track, uint64_t *total)
@@ -44,7 +44,7 @@ void track_release(struct track *track, uint64_t *total)
 void track_move_next(struct track *track, const struct index *index, const struct order *order,
                      uint64_t position, uint64_t *total)
 {
-    position = least(position, track->plan.length);
+    position = track_least(position, track->plan.length);
     for (; track->next < position; track->next++)
         add_bytes(track, track_bytes_at(track, index, order, track->next), total);
     for (; track->next > position; track->next--)
@@ -56,7 +56,7 @@ void track_move_head(struct track *track, const struct index *index, const struc
 {
     uint64_t fields = (uint64_t)__builtin_popcountll(track->fields);
 
-    for (uint64_t p = track->head; p < least(position, track->next); p++) {
+    for (uint64_t p = track->head; p < track_least(position, track->next); p++) {
         uint64_t bytes = track_bytes_at(track, index, order, p);
         take_bytes(track, bytes, total);
         track->pace.sums.bytes += bytes;
@@ -83,7 +83,7 @@ void track_add_field(struct track *track, const struct index *index, const struc
 static bool locate(const struct track *track, const struct order *order, uint64_t sample,
                    uint64_t from, uint64_t end, uint64_t *position)
 {
-    end = least(end, track->plan.length);
+    end = track_least(end, track->plan.length);
     for (uint64_t p = from; p < end; p++) {
         if (order_sample(order, plan_global(&track->plan, p)) == sample) {
             *position = p;
@@ -101,7 +101,7 @@ static bool locate_expected(const struct track *track, const struct order *order
                                                               : track->head;
 
     return locate(track, order, sample, border, track->next + track->gap + TRACK_SLACK, position) ||
-           locate(track, order, sample, track->head, least(track->head + TRACK_SLACK, border),
+           locate(track, order, sample, track->head, track_least(track->head + TRACK_SLACK, border),
                   position);
 }
 
@@ -139,7 +139,7 @@ static struct track *find_closest(struct track *tracks, size_t count, struct epo
             (trusted && !track->trusted) || !(order = epochs_get(epochs, track->epoch)))
             continue;
         if (where(track, order, sample, &at)) {
-            away = least(distance(at, track->head), distance(at, track->next));
+            away = track_least(distance(at, track->head), distance(at, track->next));
             if (!best || away < best_away || (away == best_away && track->used > best->used)) {
                 best = track;
                 best_away = away;

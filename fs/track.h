@@ -55,6 +55,8 @@ struct track {
 
 struct index;
 
+uint64_t track_least(uint64_t a, uint64_t b);
+
 /* The bit of a field in a mask; of many fields, the last ones share one. */
 uint64_t track_field_bit(uint16_t field);
 

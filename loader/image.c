@@ -8,11 +8,11 @@
 #include "jpeg.h"
 #include "png.h"
 #include "resize.h"
+#include "tally.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct image_decoder {
     struct image_recipe recipe;
@@ -72,14 +72,6 @@ void image_decoder_times(struct image_decoder *decoder, struct image_times *time
     decoder->times = times;
     if (times)
         *times = (struct image_times){0, 0};
-}
-
-static uint64_t now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* The upright part `wanted` of a picture, whose size upright is width x height, as stored. */
@@ -204,14 +196,14 @@ static int decode(struct image_decoder *decoder, const uint8_t *bytes, size_t si
     if (error || (error = turn_upright(decoder, turn, &picture)))
         return error;
     if (decoder->times)
-        *decoded_at = now();
+        *decoded_at = tally_now();
     return resizer_run(decoder->resizer, picture.pixels, picture.stride, rgb, plan.flip);
 }
 
 int image_decode(struct image_decoder *decoder, const void *bytes, size_t size,
                  const struct image_key *key, uint8_t *rgb, struct image_report *report)
 {
-    uint64_t start = decoder->times ? now() : 0, decoded_at = 0;
+    uint64_t start = decoder->times ? tally_now() : 0, decoded_at = 0;
     int error;
 
     *report = (struct image_report){.format = format_name(bytes, size)};
@@ -229,7 +221,7 @@ int image_decode(struct image_decoder *decoder, const void *bytes, size_t size,
     if (error)
         report->damaged = false; /* there is no picture to be damaged */
     if (decoder->times) {
-        uint64_t end = now();
+        uint64_t end = tally_now();
         decoder->times->decode_ns += (decoded_at ? decoded_at : end) - start;
         decoder->times->resize_ns += decoded_at ? end - decoded_at : 0;
     }

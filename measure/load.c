@@ -7,6 +7,7 @@
 #include "machine.h"
 #include "plot.h"
 
+#include "../core/clock.h"
 #include "../core/report.h"
 
 #include <errno.h>
@@ -14,18 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { EXIT_FAULT = 1, EXIT_USAGE = 2 };
-
-static double now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
 
 static double cpu_now(void)
 {
@@ -64,7 +56,7 @@ static int one_pass(const struct load_options *options, const char *path, int wo
     struct sl_stats stats = {.size = sizeof stats};
     struct sl_loader *loader;
     struct sl_batch *batch;
-    double start = now(), cpu;
+    double start = clock_now_s(), cpu;
     int status;
 
     *pass = (struct load_pass){0};
@@ -78,18 +70,18 @@ static int one_pass(const struct load_options *options, const char *path, int wo
         report_error("%s", sl_error(NULL));
         return status;
     }
-    pass->open_seconds = now() - start;
-    start = now();
+    pass->open_seconds = clock_now_s() - start;
+    start = clock_now_s();
     cpu = cpu_now();
     while ((status = sl_next(loader, &batch, -1)) == 0 || status == SL_PARTIAL) {
         pass->samples += (double)batch->count;
         pass->batches++;
         sl_release(loader, batch);
         if (pass->samples >= (double)options->samples_most ||
-            (now() - start) * 1e9 >= (double)options->ns_most)
+            (clock_now_s() - start) * 1e9 >= (double)options->ns_most)
             break;
     }
-    pass->seconds = now() - start;
+    pass->seconds = clock_now_s() - start;
     pass->cpu_seconds = cpu_now() - cpu;
     sl_stats(loader, &stats);
     fill_stages(pass, &stats);

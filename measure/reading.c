@@ -4,6 +4,8 @@
 
 #include "members.h"
 
+#include "../core/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -14,7 +16,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 struct reader {
@@ -37,14 +38,6 @@ struct reading {
     size_t readers_most;
     unsigned readers_each; /* a source, in the latest pass */
 };
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* Bytes read, or a negative errno; a file that ends before its size is -EIO. */
 static int64_t read_file(const char *path, char *buffer)
@@ -98,7 +91,7 @@ static int64_t think(const struct reading_request *request, int64_t now, uint64_
         return now;
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, NULL) == EINTR)
         continue;
-    return now_ns();
+    return (int64_t)clock_now_ns();
 }
 
 /* Ends parts until the current one reaches past `done` of `all`. */
@@ -129,7 +122,7 @@ static void read_files(struct reader *reader)
         const char *path =
             source->names[split_sample(&request->split, n, request->readers, reader->number, k)];
         int64_t before = now, got = read_file(path, reader->buffer);
-        now = now_ns();
+        now = (int64_t)clock_now_ns();
         if (got < 0) {
             fail(tally, path, (int)-got);
         } else {
@@ -158,7 +151,7 @@ static int read_members(struct reader *reader, int file, uint64_t size)
         int64_t before = now;
         uint64_t more = members.count;
         got = read(file, reader->buffer, READING_BYTES);
-        now = now_ns();
+        now = (int64_t)clock_now_ns();
         if (got <= 0)
             break;
         members_take(&members, reader->buffer, (size_t)got);
@@ -203,7 +196,7 @@ static void *reader_run(void *context)
         prctl(PR_SET_TIMERSLACK, 1UL);
     while (reader->gate >= 0 && read(reader->gate, &nothing, 1) < 0 && errno == EINTR)
         continue;
-    reader->tally.start = reader->part_start = now_ns();
+    reader->tally.start = reader->part_start = (int64_t)clock_now_ns();
     if (reader->source->kind == SOURCE_STREAM)
         read_stream(reader);
     else

@@ -1,6 +1,7 @@
 /* Listing what is to be read. Opens folders and lists only, never a sample. */
 #include "source.h"
 
+#include "../core/clock.h"
 #include "../core/report.h"
 
 #include <dirent.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Deeper than any data set; a symbolic link to a folder above itself ends here. */
@@ -237,21 +237,20 @@ static int set_order(struct source *source, enum source_order order, uint64_t se
 
 int source_list(struct source *source, enum source_order order, uint64_t seed)
 {
-    struct timespec from, to;
+    double start;
     int fault;
 
     free(source->names);
     source->names = NULL;
     source->count = source->used = 0;
-    clock_gettime(CLOCK_MONOTONIC, &from);
+    start = clock_now_s();
     if (source->kind == SOURCE_FOLDER)
         fault = list_folder(source, source->path, 0);
     else if (source->kind == SOURCE_LIST)
         fault = read_list(source);
     else
         fault = add(source, NULL, source->path, strlen(source->path));
-    clock_gettime(CLOCK_MONOTONIC, &to);
-    source->list_s = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9;
+    source->list_s = clock_now_s() - start;
     if (!fault && !source->count) {
         report_error("%s: nothing to read", source->given);
         fault = -ENOENT;

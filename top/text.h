@@ -3,8 +3,8 @@
  * can turn or hide what stands around them) into '?', and cuts it to the width in terminal cells.
  *
  * Not for several threads at once. Does not depend on the program's locale. */
-#ifndef SHUFFLEFS_TEXT_H
-#define SHUFFLEFS_TEXT_H
+#ifndef SHUFFLEFS_TOP_TEXT_H
+#define SHUFFLEFS_TOP_TEXT_H
 
 #include <locale.h>
 #include <stdbool.h>

@@ -4,6 +4,7 @@
  * whatever the mount does, keys and signals are heard. */
 #include "watch.h"
 
+#include "../core/clock.h"
 #include "../core/report.h"
 #include "asker.h"
 #include "screen.h"
@@ -17,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 /* How long the mount may take to answer: before that is said, and before a report that somebody's
@@ -75,14 +75,6 @@ static int watch_signals(bool screen)
     return 0;
 }
 
-static double now_s(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 static int flush_output(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -98,7 +90,7 @@ static int flush_output(void)
 
 static double waited(const struct state *state)
 {
-    return asker_fd(state->asker) >= 0 ? now_s() - state->asked : 0;
+    return asker_fd(state->asker) >= 0 ? clock_now_s() - state->asked : 0;
 }
 
 static int render(const struct state *state, bool whole, char **text)
@@ -209,7 +201,7 @@ static int take(struct state *state)
     if (got == 0)
         return GO_ON;
     if (got == 1)
-        got = snapshot_parse(&snapshot, text, size, now_s()) ?: 1;
+        got = snapshot_parse(&snapshot, text, size, clock_now_s()) ?: 1;
     if (got < 0)
         return ended ? ended : complain(state, got);
     snapshot_close(&state->before);
@@ -246,7 +238,7 @@ static int pause_here(struct state *state)
 static int tick(struct state *state)
 {
     const struct watch *watch = state->watch;
-    double now = now_s();
+    double now = clock_now_s();
 
     if (asker_fd(state->asker) < 0) {
         int fault;
@@ -270,7 +262,7 @@ static int tick(struct state *state)
 /* Milliseconds until tick() has something to do. */
 static int patience(const struct state *state)
 {
-    double left = state->next - now_s();
+    double left = state->next - clock_now_s();
 
     if (asker_fd(state->asker) >= 0)
         return 500;

@@ -48,7 +48,7 @@ static void begin(const char *options)
     cr_assert_eq(dataset_open(&set, &config), 0);
     cr_assert_eq(epochs_open(&epochs, &config.order, SAMPLES, config.epoch), 0);
     cr_assert_eq(reader_open(&reader, set.index, 0, READER_DIRECT_AUTO), 0);
-    control = (struct control){&set, epochs, reader, &serve, {0, 0}};
+    control = (struct control){&set, epochs, reader, &serve, 0};
     cr_assert_eq(view_open(&view, &set, epochs, control_text, &control), 0);
 }
 
