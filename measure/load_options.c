@@ -1,14 +1,12 @@
 /* Options of `shufflefs-bench load`. Owns nothing; what it returns points into the arguments. */
 #include "load_options.h"
 
+#include "options.h"
 #include "read_options.h"
 
 #include "../core/config.h"
 #include "../core/report.h"
 
-#include <getopt.h>
-#include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +41,7 @@ static const char help[] =
     "Exit status: 0, 1 when samples were bad or nothing could be loaded, 2 usage.\n";
 
 enum {
-    WORKERS = 256,
+    WORKERS = OPTIONS_FIRST,
     BATCH,
     OUTPUT,
     SIZE,
@@ -112,14 +110,6 @@ const char *load_options_output(enum sl_output output)
     return outputs[output];
 }
 
-static bool take_number(const char *option, uint64_t least, uint64_t most, uint64_t *value)
-{
-    if (config_number(optarg, strlen(optarg), most, value) && *value >= least)
-        return true;
-    report_error("%s %s: not a number from %" PRIu64 " to %" PRIu64, option, optarg, least, most);
-    return false;
-}
-
 static bool take_word(const char *option, const char *const *words, size_t count, size_t *index)
 {
     for (*index = 0; *index < count; (*index)++)
@@ -186,39 +176,34 @@ static bool take_numbers(struct load_options *options, int option)
 
     switch (option) {
     case BATCH:
-        return take_number("--batch", 1, 65536, &config->batch_size);
+        return options_number("--batch", 1, 65536, &config->batch_size);
     case LENGTH:
-        return take_number("--length", 1, (uint64_t)1 << 40, &config->length_most);
+        return options_number("--length", 1, (uint64_t)1 << 40, &config->length_most);
     case RANK:
-        return take_number("--rank", 0, UINT32_MAX, &config->rank);
+        return options_number("--rank", 0, UINT32_MAX, &config->rank);
     case WORLD:
-        return take_number("--world", 1, (uint64_t)1 << 32, &config->world);
+        return options_number("--world", 1, (uint64_t)1 << 32, &config->world);
     case EPOCH:
-        return take_number("--epoch", 0, INT64_MAX, &config->epoch);
+        return options_number("--epoch", 0, INT64_MAX, &config->epoch);
     case SAMPLES:
-        return take_number("--samples", 1, UINT64_MAX, &options->samples_most);
+        return options_number("--samples", 1, UINT64_MAX, &options->samples_most);
     case NEED:
-        return take_number("--need", 1, UINT32_MAX, &options->need);
+        return options_number("--need", 1, UINT32_MAX, &options->need);
     case PREFETCH:
-        if (!take_number("--prefetch", 1, 4096, &number))
+        if (!options_number("--prefetch", 1, 4096, &number))
             return false;
         config->prefetch = (int)number;
         return true;
     case ROUNDS:
-        if (!take_number("--rounds", 1, 100000, &number))
-            return false;
-        options->rounds = (unsigned)number;
-        return true;
+        return options_small("--rounds", 1, 100000, &options->rounds);
     default:
-        if (!take_number("--warm-up", 0, 100000, &number))
-            return false;
-        options->warm_up = (unsigned)number;
-        return true;
+        return options_small("--warm-up", 0, 100000, &options->warm_up);
     }
 }
 
-static bool take_option(struct load_options *options, int option)
+static bool take_option(void *context, int option)
 {
+    struct load_options *options = context;
     size_t index;
 
     switch (option) {
@@ -245,10 +230,7 @@ static bool take_option(struct load_options *options, int option)
         options->stream = true;
         return true;
     case SECONDS:
-        if (read_options_duration(optarg, &options->ns_most) && options->ns_most > 0)
-            return true;
-        report_error("--seconds %s: not a time, as 500ms or 2s", optarg);
-        return false;
+        return options_time("--seconds", "500ms or 2s", &options->ns_most);
     case JSON:
         options->json = true;
         return true;
@@ -266,7 +248,6 @@ static bool take_option(struct load_options *options, int option)
 bool load_options_parse(struct load_options *options, int count, char **arguments)
 {
     static const float mean[3] = {0.485F, 0.456F, 0.406F}, deviation[3] = {0.229F, 0.224F, 0.225F};
-    int option;
 
     *options = (struct load_options){
         .config = SL_CONFIG_INIT,
@@ -282,18 +263,8 @@ bool load_options_parse(struct load_options *options, int count, char **argument
     options->config.bad = SL_BAD_SKIP;
     memcpy(options->config.mean, mean, sizeof mean);
     memcpy(options->config.deviation, deviation, sizeof deviation);
-    opterr = 0;
-    optind = 1;
-    while (!options->help && (option = getopt_long(count, arguments, ":h", known, NULL)) != -1) {
-        if (option == '?' || option == ':') {
-            report_error(option == ':' ? "%s needs a value"
-                                       : "%s: there is no such option, or it takes no value",
-                         arguments[optind - 1]);
-            return false;
-        }
-        if (!take_option(options, option))
-            return false;
-    }
+    if (!options_take_all(count, arguments, known, take_option, options, &options->help))
+        return false;
     if (options->help)
         return true;
     options->paths = arguments + optind;

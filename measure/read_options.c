@@ -1,14 +1,12 @@
 /* Options of `shufflefs-bench read`. Owns nothing; what it returns points into the arguments. */
 #include "read_options.h"
 
+#include "options.h"
+
 #include "../core/config.h"
 #include "../core/report.h"
 
-#include <getopt.h>
-#include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char help[] =
@@ -47,8 +45,10 @@ static const char help[] =
     "\n"
     "Exit status: 0, 1 when a file could not be read or there is none, 2 usage.\n";
 
+#define TIMES "500us, 1.5ms or 2s"
+
 enum {
-    READERS = 256,
+    READERS = OPTIONS_FIRST,
     SPLIT,
     PROCESSES,
     AT_ONCE,
@@ -96,60 +96,6 @@ static const struct option known[] = {
 void read_options_help(void)
 {
     fputs(help, stdout);
-}
-
-bool read_options_duration(const char *text, int64_t *ns)
-{
-    static const struct {
-        const char *name;
-        double ns;
-    } units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6},  {"s", 1e9},
-                 {"", 1e9}, {"m", 6e10}, {"h", 3.6e12}};
-    char *unit;
-    double value;
-
-    /* strtod() also takes blanks, signs, hexadecimal and `nan`. */
-    if (strspn(text, "0123456789.") == 0 || text[0] == '.')
-        return false;
-    value = strtod(text, &unit);
-    if ((size_t)(unit - text) != strspn(text, "0123456789."))
-        return false;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (strcmp(unit, units[i].name) == 0) {
-            value *= units[i].ns;
-            if (!(value <= 1000 * 3.6e12))
-                return false;
-            *ns = (int64_t)(value + 0.5);
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool take_number(const char *option, uint64_t least, uint64_t most, uint64_t *value)
-{
-    if (config_number(optarg, strlen(optarg), most, value) && *value >= least)
-        return true;
-    report_error("%s %s: not a number from %" PRIu64 " to %" PRIu64, option, optarg, least, most);
-    return false;
-}
-
-static bool take_small(const char *option, unsigned least, unsigned most, unsigned *value)
-{
-    uint64_t number;
-
-    if (!take_number(option, least, most, &number))
-        return false;
-    *value = (unsigned)number;
-    return true;
-}
-
-static bool take_duration(const char *option, int64_t *ns)
-{
-    if (read_options_duration(optarg, ns) && *ns > 0)
-        return true;
-    report_error("%s %s: not a time, as 500us, 1.5ms or 2s", option, optarg);
-    return false;
 }
 
 static bool take_readers(struct read_options *options)
@@ -217,8 +163,9 @@ static bool take_flag(struct read_options *options, int option)
     }
 }
 
-static bool take_option(struct read_options *options, int option)
+static bool take_option(void *context, int option)
 {
+    struct read_options *options = context;
     uint64_t baseline;
 
     switch (option) {
@@ -230,23 +177,23 @@ static bool take_option(struct read_options *options, int option)
         report_error("--split %s: none of batch, batch:B, block, each", optarg);
         return false;
     case ROUNDS:
-        return take_small("--rounds", 1, 100000, &options->rounds);
+        return options_small("--rounds", 1, 100000, &options->rounds);
     case WARM_UP:
-        return take_small("--warm-up", 0, 100000, &options->warm_up);
+        return options_small("--warm-up", 0, 100000, &options->warm_up);
     case ORDER:
         return take_order(options);
     case SEED:
-        return take_number("--seed", 0, INT64_MAX, &options->seed);
+        return options_number("--seed", 0, INT64_MAX, &options->seed);
     case SAMPLES:
-        return take_number("--samples", 1, UINT64_MAX, &options->samples_most);
+        return options_number("--samples", 1, UINT64_MAX, &options->samples_most);
     case SECONDS:
-        return take_duration("--seconds", &options->ns_most);
+        return options_time("--seconds", TIMES, &options->ns_most);
     case WORK:
-        return take_duration("--work", &options->work_ns);
+        return options_time("--work", TIMES, &options->work_ns);
     case PARTS:
-        return take_small("--parts", 1, READING_PARTS_MAX, &options->parts);
+        return options_small("--parts", 1, READING_PARTS_MAX, &options->parts);
     case BASELINE:
-        if (!take_number("--baseline", 1, 1000000, &baseline))
+        if (!options_number("--baseline", 1, 1000000, &baseline))
             return false;
         options->baseline = (size_t)baseline - 1;
         return true;
@@ -280,7 +227,6 @@ static bool check(const struct read_options *options)
 bool read_options_parse(struct read_options *options, int count, char **arguments)
 {
     const unsigned not_given = 1000000;
-    int option;
 
     *options = (struct read_options){
         .rounds = 3,
@@ -292,21 +238,8 @@ bool read_options_parse(struct read_options *options, int count, char **argument
         .samples_most = UINT64_MAX,
         .parts = 1,
     };
-    /* getopt would name arguments[0], which is no program. */
-    opterr = 0;
-    optind = 1;
-    while (!options->help && (option = getopt_long(count, arguments, ":h", known, NULL)) != -1) {
-        if (option == '?' || option == ':') {
-            /* A letter may stand anywhere in its argument, which is then not yet behind us. */
-            const char letter[] = {'-', (char)optopt, '\0'};
-            report_error(option == ':' ? "%s needs a value"
-                                       : "%s: there is no such option, or it takes no value",
-                         optopt > 0 && optopt < READERS ? letter : arguments[optind - 1]);
-            return false;
-        }
-        if (!take_option(options, option))
-            return false;
-    }
+    if (!options_take_all(count, arguments, known, take_option, options, &options->help))
+        return false;
     if (options->help)
         return true;
     options->paths = arguments + optind;

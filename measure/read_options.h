@@ -37,10 +37,6 @@ struct read_options {
  */
 bool read_options_parse(struct read_options *options, int count, char **arguments);
 
-/* Reads `10`, `1.5ms`, `200us`, `3s`, `2m`: a number and ns, us, ms, s (also without a unit), m or
- * h, up to 1,000 hours. False when it is no such text. */
-bool read_options_duration(const char *text, int64_t *ns);
-
 void read_options_help(void);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "../../core/report.h"
 #include "../../measure/members.h"
+#include "../../measure/options.h"
 #include "../../measure/plot.h"
 #include "../../measure/read_options.h"
 #include "../../measure/reading.h"
@@ -496,12 +497,12 @@ Test(read_options, durations_have_units)
                                       "0x1s", " 1s", "1.5.2s", "nan",  "99999h"};
     int64_t ns;
 
-    cr_assert(read_options_duration("1.5ms", &ns) && ns == 1500000);
-    cr_assert(read_options_duration("200us", &ns) && ns == 200000);
-    cr_assert(read_options_duration("3", &ns) && ns == 3000000000);
-    cr_assert(read_options_duration("7ns", &ns) && ns == 7);
+    cr_assert(options_read_time("1.5ms", &ns) && ns == 1500000);
+    cr_assert(options_read_time("200us", &ns) && ns == 200000);
+    cr_assert(options_read_time("3", &ns) && ns == 3000000000);
+    cr_assert(options_read_time("7ns", &ns) && ns == 7);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        cr_assert(!read_options_duration(bad[i], &ns));
+        cr_assert(!options_read_time(bad[i], &ns));
 }
 
 /* --- the plot --- */
