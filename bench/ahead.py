@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 
-from measure import BenchError, back_memory, cache, can_drop_caches, drop_caches, one_pass
+from measure import BenchError, back_memory, cache, can_drop_caches, drop_caches, one_pass, one_round
 from photos import READER
 from scale import tiny_shards
 from sides import tars
@@ -136,12 +136,8 @@ def ranks(bench, report):
             one.append(one_pass(bench.yardstick, os.path.join(mount.path, "epoch-9/rank-0-of-1"))["samples_per_s"])
         with shufflefs.mount(shards, f"world={RANKS}") as mount:
             folders = [os.path.join(mount.path, f"current/rank-{rank}") for rank in range(RANKS)]
-            command = [bench.yardstick, "read", "--json", "--at-once", "--rounds", "1", "--warm-up", "0", *folders]
-            run = subprocess.run(command, capture_output=True, text=True)
-            if run.returncode:
-                raise BenchError(f"shufflefs-bench read --at-once: {run.stderr.strip() or run.returncode}")
-            rates = [result["samples_per_s"] for result in json.loads(run.stdout)["results"] if "path" in result]
-            rates = rates[:RANKS]
+            results = one_round(bench.yardstick, folders, "--at-once")
+            rates = [result["samples_per_s"] for result in results if "path" in result][:RANKS]
             all_ranks.append(sum(rates))
             slowest.append(min(rates) / max(rates))
     report.add("one reader", "files/s", one)

@@ -201,10 +201,15 @@ def cache(paths):
                 pass
 
 
-def one_pass(tool, folder, *options):
-    """One pass of `shufflefs-bench read`, one reader, listed before it; its result as a dictionary."""
-    command = [tool, "read", "--json", "--rounds", "1", "--warm-up", "0", *options, folder]
+def one_round(tool, folders, *options):
+    """One pass over each folder by `shufflefs-bench read`; the results as dictionaries, in their order."""
+    command = [tool, "read", "--json", "--rounds", "1", "--warm-up", "0", *options, *folders]
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode:
-        raise BenchError(f"shufflefs-bench read {folder}: {run.stderr.strip() or run.returncode}")
-    return json.loads(run.stdout)["results"][0]
+        raise BenchError(f"shufflefs-bench read {' '.join(folders)}: {run.stderr.strip() or run.returncode}")
+    return json.loads(run.stdout)["results"]
+
+
+def one_pass(tool, folder, *options):
+    """One pass over one folder, one reader, listed before it."""
+    return one_round(tool, [folder], *options)[0]

@@ -69,6 +69,21 @@ Test(image, at_its_own_size_a_picture_is_what_libjpeg_makes_of_it)
     free(file.bytes);
 }
 
+/* A picture as a camera that is held in this orientation stores it; w x h when upright. */
+static void store_turned(const uint8_t *upright, int w, int h, int orientation, uint8_t *stored)
+{
+    int width = orientation >= 5 ? h : w;
+
+    for (int y = 0; y < h; y++)
+        for (int x = 0; x < w; x++) {
+            int right = w - 1 - x, low = h - 1 - y;
+            int row[] = {0, y, y, low, low, x, right, right, x};
+            int column[] = {0, x, right, right, x, y, y, low, low};
+            memcpy(stored + (size_t)3 * (size_t)(row[orientation] * width + column[orientation]),
+                   upright + (size_t)3 * (size_t)(y * w + x), 3);
+        }
+}
+
 /* Every orientation of every upright picture gives that picture: pixel (x, y) of the upright one
  * is where the standard says. */
 Test(image, orientation_is_undone)
@@ -86,14 +101,7 @@ Test(image, orientation_is_undone)
         uint8_t stored[W * H * 3], tiff[38], crc[4];
         struct picture_file file;
         png_uint_32 sum = 0xffffffff;
-        for (int y = 0; y < H; y++)
-            for (int x = 0; x < W; x++) {
-                int right = W - 1 - x, low = H - 1 - y;
-                int row[] = {0, y, y, low, low, x, right, right, x};
-                int column[] = {0, x, right, right, x, y, y, low, low};
-                memcpy(stored + 3 * (row[orientation] * width + column[orientation]),
-                       upright + 3 * (y * W + x), 3);
-            }
+        store_turned(upright, W, H, orientation, stored);
         file = picture_png(stored, width, height, &lossless);
         memcpy(tiff,
                "\0\0\0\x1a"
@@ -136,14 +144,7 @@ Test(image, crops_are_of_the_upright_picture)
             bool swap = orientation >= 5;
             int width = swap ? H : W, height = swap ? W : H;
             struct picture_file file;
-            for (int y = 0; y < H; y++)
-                for (int x = 0; x < W; x++) {
-                    int right = W - 1 - x, low = H - 1 - y;
-                    int row[] = {0, y, y, low, low, x, right, right, x};
-                    int column[] = {0, x, right, right, x, y, y, low, low};
-                    memcpy(stored + 3 * (row[orientation] * width + column[orientation]),
-                           upright + 3 * (y * W + x), 3);
-                }
+            store_turned(upright, W, H, orientation, stored);
             file = picture_jpeg(stored, width, height, &how);
             picture_orient(&file, orientation, orientation & 1);
             for (uint64_t i = 0; i < 40; i++) {
