@@ -1,6 +1,7 @@
 /* shufflefs: arguments, the daemon's birth and end, signals. Owns the process; everything else is
  * opened here in order and closed in reverse. */
 #include "control.h"
+#include "guard.h"
 #include "memory.h"
 #include "mountpoint.h"
 #include "names.h"
@@ -41,6 +42,7 @@ struct program {
     struct control control;
     struct serve serve;
     struct fuse_session *session;
+    struct guard guard;
     char *mountpoint;
     const char *source; /* the first word of SHARDS as typed: mount(8) knows its line by it */
     bool foreground;
@@ -345,8 +347,10 @@ static void *watch(void *context)
 
     if (stat(program->mountpoint, &root) == 0) {
         /* Another inode: somebody was quick to unmount it again, which is no fault. */
-        if (root.st_ino == VIEW_ROOT_INODE)
+        if (root.st_ino == VIEW_ROOT_INODE) {
             mountpoint_read_ahead(&root, READ_AHEAD_KILOBYTES);
+            guard_watch(&program->guard, program->mountpoint, root.st_dev);
+        }
         atomic_store(&program->answered, true);
         announce(program);
     } else if (!atomic_load(&program->loop_ended)) {
@@ -431,8 +435,10 @@ static int serve_mount(struct program *program)
 
 static int run(struct program *program)
 {
-    int fault = open_all(program);
+    int fault;
 
+    guard_start(&program->guard);
+    fault = open_all(program);
     if (!fault)
         fault = open_session(program);
     if (!fault) {
@@ -440,11 +446,13 @@ static int run(struct program *program)
         if (fault)
             report_error("%s: %s", program->mountpoint, strerror(-fault));
         report_info("%s: ended", program->mountpoint);
+        guard_end(&program->guard);
         fuse_session_unmount(program->session);
         fuse_session_destroy(program->session);
         if (!atomic_load(&program->answered))
             fault = -EIO;
     }
+    guard_end(&program->guard);
     close_all(program);
     return fault ? EXIT_FAULT : 0;
 }

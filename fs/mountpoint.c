@@ -230,6 +230,14 @@ int mountpoint_prepare(const char *path, char **absolute)
     return fault;
 }
 
+void mountpoint_force(const char *path)
+{
+    char type[64];
+
+    if (mounted_type(path, type, sizeof type) && strcmp(type, TYPE) == 0)
+        umount2(path, MNT_FORCE | UMOUNT_NOFOLLOW);
+}
+
 void mountpoint_read_ahead(const struct stat *root, unsigned kilobytes)
 {
     char path[96];

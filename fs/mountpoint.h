@@ -10,6 +10,10 @@
  * mount, somebody else's dead one; or there is no /dev/fuse, or no right. */
 int mountpoint_prepare(const char *path, char **absolute);
 
+/* Ends the connection of a shufflefs mount at `path` whose daemon is gone, so that nobody waits for
+ * answers; if nobody uses it, it is unmounted too. Needs privilege; silent without. */
+void mountpoint_force(const char *path);
+
 /* Lets the kernel read ahead up to `kilobytes` in files of the mount with this stat; its default of
  * 128 costs a round trip each. Needs privilege; silent without, for the mount works all the same.
  */

@@ -104,8 +104,16 @@ def mounts(tag):
     return found[::-1]
 
 
-def daemons(tag):
-    """Pids of the processes of PROGRAMS (under valgrind too) that have `tag` in an argument."""
+def is_guard(pid):
+    """The guard of a mount (fs/guard.h): a fork of its daemon, with the same arguments."""
+    try:
+        return pathlib.Path("/proc/%s/comm" % pid).read_text(encoding="ascii") == "shufflefs-guard\n"
+    except OSError:
+        return False
+
+
+def daemons(tag, guards=False):
+    """Pids of the processes of PROGRAMS (under valgrind too) that have `tag` in an argument; or of their guards."""
     found = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():
@@ -116,7 +124,8 @@ def daemons(tag):
         except OSError:
             continue
         names = [os.path.basename(argument) for argument in arguments[:12]]
-        if PROGRAMS.intersection(names) and not names[0].startswith("python") and any(tag in a for a in arguments):
+        if PROGRAMS.intersection(names) and not names[0].startswith("python") and any(tag in a for a in arguments) \
+                and is_guard(entry) == guards:
             found.append(int(entry))
     return found
 
@@ -158,7 +167,7 @@ def abort_connections(tag, folder):
 def clear_away(tag, folder):
     """Ends and unmounts all that is left with `tag`. Returns lines that say what there was."""
     left = ["mounted: %s" % point for _, point, _ in mounts(tag)]
-    pids = daemons(tag)
+    pids = daemons(tag) + daemons(tag, guards=True)
     left += ["running: pid %d" % pid for pid in pids]
     if not left:
         remove_memory_groups(tag)

@@ -1,17 +1,22 @@
 """A mount's life: it answers when the shell says so, ends as asked, and leaves nothing behind."""
 import contextlib
+import ctypes
 import errno
 import os
+import random
 import shutil
 import signal
 import subprocess
+import time
 
 import harness
+import processes
 import tars
 import torch_order
 from harness import MountCase, wait_gone, wait_until
 
 N = 30
+PIDFD_GETFD = 438
 
 
 class LifeCase(MountCase):
@@ -77,7 +82,8 @@ class Ends(LifeCase):
                     wait_gone(pid)
                 mount.expect_end()
                 self.assertEqual(os.listdir(mount.where), [])
-                self.assertEqual(harness.daemons(os.path.basename(mount.where)), [])
+                for guards in (False, True):
+                    self.assertEqual(harness.daemons(os.path.basename(mount.where), guards), [])
 
     def test_sigterm(self):
         self.ends(lambda mount, pid: os.kill(pid, signal.SIGTERM))
@@ -163,7 +169,7 @@ class Starting(MountCase):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
             where = self.mountpoint()
             process = subprocess.Popen([str(word) for word in self.command(data_set.shards, where)])
-            wait_until(lambda: len(self.daemons(where)) == 2 or process.poll() is not None, "the daemon is forked")
+            wait_until(lambda: len(self.daemons(where)) >= 2 or process.poll() is not None, "the daemon is forked")
             process.send_signal(number)
             process.wait()
             wait_until(lambda: not self.daemons(where), "the daemon ends too")
@@ -184,6 +190,100 @@ class Starting(MountCase):
             if entry.isdigit() and os.fsencode(where) in words and state != "Z":
                 found.append(int(entry))
         return found
+
+
+class Killed(LifeCase):
+    """A daemon that is killed leaves a mount that answers ENOTCONN, whatever its threads were at."""
+
+    @contextlib.contextmanager
+    def descriptors(self, pid):
+        """All that the daemon has open stays open, as with a thread of it that cannot end."""
+        pidfd = os.pidfd_open(pid)
+        got = [ctypes.CDLL(None, use_errno=True).syscall(PIDFD_GETFD, pidfd, int(number), 0)
+               for number in os.listdir("/proc/%d/fd" % pid)]
+        try:
+            self.assertFalse([number for number in got if number < 0], os.strerror(ctypes.get_errno()))
+            yield
+        finally:
+            for number in [pidfd, *got]:
+                os.close(number)
+
+    def dies(self, mount):
+        """Nobody waits for an answer that does not come. Who uses nothing of the mount may find it unmounted."""
+        with processes.Children() as children:
+            children.start(list_dead, mount.where)
+            self.assertIn(children.results(30)[0], (errno.ENOTCONN, errno.ECONNABORTED, "unmounted"))
+
+    @harness.needs_root
+    def test_a_connection_that_stays_open_does_not_keep_the_mount_alive(self):
+        for foreground in (True, False):
+            mount = self.mount(self.data_set.shards, foreground=foreground)
+            with self.descriptors(mount.pid()):
+                os.kill(mount.pid(), signal.SIGKILL)
+                mount.ended = True
+                self.dies(mount)
+            wait_until(lambda: not harness.daemons(os.path.basename(mount.where), guards=True), "the guard has ended")
+            harness.run(["umount", mount.where])
+
+    def test_signals_to_the_guard_mean_nothing(self):
+        mount = self.mount(self.data_set.shards)
+        (guard,) = harness.daemons(os.path.basename(mount.where), guards=True)
+        for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            os.kill(guard, number)
+        time.sleep(1.5)  # an abort would come a second later
+        self.assert_serves(mount)
+        mount.unmount()
+
+    def kill_under_load(self, rounds):
+        data_set = tars.make_dataset(self.tmp / "many", 4000, shards=4, size=lambda i: 20000 + i % 99)
+        chance = random.Random(3)
+        for _ in range(rounds):
+            mount = self.mount(data_set.shards)
+            pid = mount.pid()
+            with processes.Children() as children:
+                for epoch in range(1, 6):
+                    children.start(read_until_dead, mount.where, epoch)
+                time.sleep(0.1 + chance.random() / 5)
+                os.kill(pid, signal.SIGKILL)
+                mount.ended = True
+                children.results(30)
+            mount.process.wait(harness.PATIENCE)
+            mount.process = None
+            self.dies(mount)
+            harness.run(["umount", mount.where])
+
+    @harness.needs_root
+    def test_no_reader_hangs_when_the_daemon_is_killed(self):
+        self.kill_under_load(10)
+
+    @harness.slow
+    @harness.needs_root
+    @harness.limit(1800)
+    def test_no_reader_hangs_in_200_times(self):
+        self.kill_under_load(200)
+
+
+def list_dead(where):
+    try:
+        os.listdir(where)
+    except OSError as error:
+        return error.errno
+    return "mounted" if os.path.ismount(where) else "unmounted"
+
+
+def read_until_dead(where, epoch):
+    """Reads files, or a stream in odd epochs, over and over, until the mount is gone. What is in the page cache may be
+    read even then."""
+    folder = os.path.join(where, "epoch-%d" % epoch, "rank-0")
+    try:
+        while os.stat(os.path.join(where, ".control", "status")):
+            paths = [folder + ".tar"] if epoch % 2 else [os.path.join(folder, name) for name in os.listdir(folder)]
+            for path in paths:
+                with open(path, "rb", buffering=0) as file:
+                    while file.read(1 << 20):
+                        pass
+    except OSError as error:
+        return error.errno
 
 
 class SamePlace(LifeCase):
