@@ -9,6 +9,7 @@
 #include "view.h"
 
 #include "../core/clock.h"
+#include "../core/output.h"
 #include "../core/report.h"
 #include "../core/version.h"
 
@@ -145,10 +146,10 @@ static int read_arguments(struct program *program, int count, char **arguments, 
             break;
         case 'h':
             fputs(usage, stdout);
-            return 1;
+            return output_end() ? EXIT_FAULT + 1 : 1;
         case 'V':
             print_version();
-            return 1;
+            return output_end() ? EXIT_FAULT + 1 : 1;
         default:
             return EXIT_USAGE + 1; /* getopt named the option */
         }
@@ -505,26 +506,13 @@ static int start(struct program *program)
     return run(program);
 }
 
-/* A shell, cron or a hook may start us with these closed; what is opened next would take their
- * numbers, and messages and the daemon's farewell to the terminal would go into it. */
-static void open_standard_streams(void)
-{
-    int fd;
-
-    do
-        fd = open("/dev/null", O_RDWR);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd > STDERR_FILENO)
-        close(fd);
-}
-
 int main(int count, char **arguments)
 {
     struct program program = {.parent = -1};
     char **lists = calloc((size_t)count + 1, sizeof *lists);
     int code;
 
-    open_standard_streams();
+    output_open();
     report_program("shufflefs");
     config_init(&program.config);
     code = lists ? read_arguments(&program, count, arguments, lists) : EXIT_FAULT + 1;

@@ -8,6 +8,7 @@
 #include "plot.h"
 
 #include "../core/clock.h"
+#include "../core/output.h"
 #include "../core/report.h"
 
 #include <errno.h>
@@ -163,17 +164,16 @@ static int print(const struct load_options *options, const struct machine *machi
     if (options->json) {
         json_t *root = load_results_json(options, machine, results);
 
-        fault = root && json_dumpf(root, stdout, JSON_COMPACT) == 0 ? 0 : -ENOMEM;
+        if (!root || (json_dumpf(root, stdout, JSON_COMPACT) && !ferror(stdout))) {
+            fault = -ENOMEM;
+            report_error("--json: %s", strerror(ENOMEM));
+        }
         putchar('\n');
         json_decref(root);
     } else {
         load_results_print(stdout, options, machine, results);
     }
-    if (!fault && (fflush(stdout) || ferror(stdout)))
-        fault = -errno;
-    if (fault)
-        report_error("standard output: %s", strerror(-fault));
-    return fault;
+    return fault ? fault : output_end();
 }
 
 /* True when all that was asked for was loaded, and all of it was good. */
@@ -217,7 +217,7 @@ int load_command(int count, char **arguments)
         return EXIT_USAGE;
     if (options.help) {
         load_options_help();
-        return 0;
+        return output_end() ? EXIT_FAULT : 0;
     }
     results = calloc(options.path_count * options.steps, sizeof *results);
     if (results)

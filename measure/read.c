@@ -10,6 +10,7 @@
 #include "results_json.h"
 #include "table.h"
 
+#include "../core/output.h"
 #include "../core/report.h"
 
 #include <errno.h>
@@ -246,8 +247,12 @@ static int open_all(struct bench *bench)
 static int print_json(const struct bench *bench, const struct machine *machine)
 {
     json_t *root = results_to_json(&bench->options, machine, &bench->results);
-    int fault = root && json_dumpf(root, stdout, JSON_COMPACT) == 0 ? 0 : -ENOMEM;
+    int fault = 0;
 
+    if (!root || (json_dumpf(root, stdout, JSON_COMPACT) && !ferror(stdout))) {
+        fault = -ENOMEM;
+        report_error("--json: %s", strerror(ENOMEM));
+    }
     putchar('\n');
     json_decref(root);
     return fault;
@@ -261,11 +266,7 @@ static int print(const struct bench *bench, const struct machine *machine)
         fault = print_json(bench, machine);
     else
         table_print(stdout, &bench->options, machine, &bench->results);
-    if (!fault && (fflush(stdout) || ferror(stdout)))
-        fault = -errno;
-    if (fault)
-        report_error("standard output: %s", strerror(-fault));
-    return fault;
+    return fault ? fault : output_end();
 }
 
 /* Fills `series` and the points behind it: steps a source. */
@@ -373,7 +374,7 @@ int read_command(int count, char **arguments)
         return EXIT_USAGE;
     if (bench.options.help) {
         read_options_help();
-        return 0;
+        return output_end() ? EXIT_FAULT : 0;
     }
     code = run(&bench);
     close_all(&bench);

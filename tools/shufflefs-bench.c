@@ -3,13 +3,14 @@
 #include "../measure/load.h"
 #include "../measure/read.h"
 
+#include "../core/output.h"
 #include "../core/report.h"
 #include "../core/version.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { EXIT_USAGE = 2 };
+enum { EXIT_FAULT = 1, EXIT_USAGE = 2 };
 
 static const struct {
     const char *name, *summary;
@@ -34,14 +35,15 @@ int main(int count, char **arguments)
 {
     const char *command = count > 1 ? arguments[1] : "";
 
+    output_open();
     report_program("shufflefs-bench");
     if (strcmp(command, "-h") == 0 || strcmp(command, "--help") == 0) {
         print_help();
-        return 0;
+        return output_end() ? EXIT_FAULT : 0;
     }
     if (strcmp(command, "-V") == 0 || strcmp(command, "--version") == 0) {
         printf("shufflefs-bench %s\n", SHUFFLEFS_VERSION);
-        return 0;
+        return output_end() ? EXIT_FAULT : 0;
     }
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(command, commands[i].name) == 0)

@@ -1,6 +1,7 @@
 /* shufflefs-order: the order of an epoch without a mount, one sample a line. Owns nothing but its
  * output. */
 #include "../core/dataset.h"
+#include "../core/output.h"
 #include "../core/report.h"
 #include "../core/version.h"
 
@@ -199,13 +200,7 @@ static int print(const struct request *request)
         json_decref(root);
     }
     order_close(order);
-    if (!fault && (fflush(stdout) || ferror(stdout))) {
-        /* A reader that has enough (`| head`) is no fault of anybody's. */
-        fault = errno == EPIPE ? 0 : -errno;
-        if (fault)
-            report_error("standard output: %s", strerror(errno));
-    }
-    return fault;
+    return fault ? fault : output_end();
 }
 
 static int run(struct request *request)
@@ -229,6 +224,7 @@ int main(int count, char **arguments)
     char base[4096];
     int option, code = 0;
 
+    output_open();
     report_program("shufflefs-order");
     config_init(&request.config);
     if (!getcwd(base, sizeof base)) {
@@ -242,7 +238,7 @@ int main(int count, char **arguments)
             else
                 printf("shufflefs-order %s\n", SHUFFLEFS_VERSION);
             config_close(&request.config);
-            return 0;
+            return output_end() ? EXIT_FAULT : 0;
         }
         if (!take_option(&request, option, base))
             code = EXIT_USAGE;

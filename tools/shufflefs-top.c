@@ -1,4 +1,5 @@
 /* shufflefs-top: watches a mount. Owns nothing but its arguments. */
+#include "../core/output.h"
 #include "../core/report.h"
 #include "../core/version.h"
 #include "../top/terminal.h"
@@ -116,16 +117,17 @@ int main(int count, char **arguments)
     bool once = false;
     int option, result;
 
+    output_open();
     report_program("shufflefs-top");
     setlocale(LC_CTYPE, "");
     while ((option = getopt_long(count, arguments, "n:hV", options, NULL)) != -1) {
         if (option == 'h') {
             fputs(usage, stdout);
-            return 0;
+            return output_end() ? EXIT_FAULT : 0;
         }
         if (option == 'V') {
             printf("shufflefs-top %s\n", SHUFFLEFS_VERSION);
-            return 0;
+            return output_end() ? EXIT_FAULT : 0;
         }
         if (!take_option(&watch, &once, option))
             return EXIT_USAGE;

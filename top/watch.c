@@ -5,6 +5,7 @@
 #include "watch.h"
 
 #include "../core/clock.h"
+#include "../core/output.h"
 #include "../core/report.h"
 #include "asker.h"
 #include "screen.h"
@@ -77,15 +78,16 @@ static int watch_signals(bool screen)
 
 static int flush_output(void)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    int fault = output_flush();
+
+    if (!fault)
         return GO_ON;
     /* A reader that has enough (`| head`) is no fault of anybody's. */
-    if (errno == EPIPE)
+    if (fault == -EPIPE)
         return FINISHED;
-    if (errno == EINTR && ended)
+    if (fault == -EINTR && ended)
         return ended;
-    report_error("standard output: %s", strerror(errno));
-    return errno ? -errno : -EIO;
+    return output_complain(fault);
 }
 
 static double waited(const struct state *state)
