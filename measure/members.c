@@ -38,7 +38,17 @@ static bool checksum_agrees(const unsigned char *header)
     return sum == octal(header + CHECKSUM, CHECKSUM_LENGTH);
 }
 
-static void take_header(struct members *members, const unsigned char *header)
+/* Counts the member whose data has ended. */
+static void count_whole(struct members *members)
+{
+    if (members->regular && members->skip <= members->padding) {
+        members->count++;
+        members->regular = false;
+    }
+}
+
+/* A header that stands at offset `at` of the stream. */
+static void take_header(struct members *members, const unsigned char *header, uint64_t at)
 {
     uint64_t size = size_of(header);
     unsigned char type = header[TYPE];
@@ -47,24 +57,30 @@ static void take_header(struct members *members, const unsigned char *header)
     members->ended = !checksum_agrees(header) || size > INT64_MAX - MEMBERS_HEADER;
     if (members->ended)
         return;
-    members->count += type == '0' || type == '\0' || type == '7';
+    members->member = at;
+    members->regular = type == '0' || type == '\0' || type == '7';
     /* Links and folders have no data, whatever their size says. */
     if (type >= '1' && type <= '6')
         size = 0;
     members->skip = (size + MEMBERS_HEADER - 1) / MEMBERS_HEADER * MEMBERS_HEADER;
+    members->padding = (size_t)(members->skip - size);
+    count_whole(members);
 }
 
 void members_take(struct members *members, const void *bytes, size_t length)
 {
     const unsigned char *next = bytes;
+    uint64_t at = members->taken;
 
+    members->taken += length;
     while (length && !members->ended) {
         size_t part = MEMBERS_HEADER - members->held;
         if (members->skip) {
             part = members->skip < length ? (size_t)members->skip : length;
             members->skip -= part;
+            count_whole(members);
         } else if (!members->held && length >= MEMBERS_HEADER) {
-            take_header(members, next);
+            take_header(members, next, at);
         } else {
             if (part > length)
                 part = length;
@@ -72,10 +88,28 @@ void members_take(struct members *members, const void *bytes, size_t length)
             members->held += part;
             if (members->held == MEMBERS_HEADER) {
                 members->held = 0;
-                take_header(members, members->header);
+                take_header(members, members->header, at + part - MEMBERS_HEADER);
             }
         }
         next += part;
+        at += part;
         length -= part;
     }
+}
+
+struct members_cut members_end(const struct members *members)
+{
+    struct members_cut cut = {.offset = members->taken};
+
+    if (members->ended)
+        return cut;
+    if (members->held) {
+        cut.lacks = MEMBERS_HEADER - members->held;
+        cut.member = members->taken - members->held;
+        cut.header = true;
+    } else if (members->skip > members->padding) {
+        cut.lacks = members->skip - members->padding;
+        cut.member = members->member;
+    }
+    return cut;
 }

@@ -65,6 +65,20 @@ static void end_progress(const struct bench *bench)
         fputs("\r\033[K", stderr);
 }
 
+static void report_failure(const struct reading_tally *tally)
+{
+    const struct members_cut *cut = &tally->cut;
+
+    if (cut->lacks)
+        report_error("%s: cut short: it ends at offset %llu, and %llu more byte%s %s expected of "
+                     "the %s at offset %llu",
+                     tally->failed, (unsigned long long)cut->offset, (unsigned long long)cut->lacks,
+                     cut->lacks == 1 ? "" : "s", cut->lacks == 1 ? "was" : "were",
+                     cut->header ? "header" : "member", (unsigned long long)cut->member);
+    else
+        report_error("%s: %s", tally->failed, strerror(tally->failure));
+}
+
 /* Names a source's first failed file, once. */
 static void name_failure(struct bench *bench, size_t source, size_t pass_source, unsigned readers)
 {
@@ -72,7 +86,7 @@ static void name_failure(struct bench *bench, size_t source, size_t pass_source,
         const struct reading_tally *tally = reading_tally(bench->reading, pass_source, r);
         if (tally->errors) {
             end_progress(bench);
-            report_error("%s: %s", tally->failed, strerror(tally->failure));
+            report_failure(tally);
             bench->named[source] = true;
         }
     }

@@ -2,8 +2,6 @@
  * readers which are processes share. */
 #include "reading.h"
 
-#include "members.h"
-
 #include "../core/clock.h"
 
 #include <errno.h>
@@ -164,7 +162,11 @@ static int read_members(struct reader *reader, int file, uint64_t size)
     tally->end = now;
     if (got < 0)
         return -errno;
-    return got == 0 && tally->bytes < size ? -EIO : 0;
+    if (got == 0 && tally->bytes < size)
+        return -EIO;
+    if (got == 0)
+        tally->cut = members_end(&members);
+    return tally->cut.lacks ? -EBADMSG : 0;
 }
 
 static void read_stream(struct reader *reader)

@@ -11,6 +11,7 @@
 #define SHUFFLEFS_READING_H
 
 #include "histogram.h"
+#include "members.h"
 #include "source.h"
 #include "split.h"
 
@@ -43,8 +44,9 @@ struct reading_part {
 struct reading_tally {
     uint64_t samples, bytes; /* read whole; a stream's samples are the files in the tar */
     uint64_t errors;
-    const char *failed; /* the first that failed, in the source's `text`; NULL: none */
-    int failure;        /* its errno */
+    const char *failed;     /* the first that failed, in the source's `text`; NULL: none */
+    int failure;            /* its errno; EBADMSG: a tar that was cut */
+    struct members_cut cut; /* where, and what it lacks */
     int64_t start, end;
     int64_t waited_ns;       /* for data */
     int64_t later_waited_ns; /* the same, from READING_START_NS after `start` on */

@@ -167,6 +167,31 @@ class BenchTool(MountCase):
         got = json.loads(out)["results"][0]
         self.assertEqual((got["samples"], got["errors"]), (10, 4))
 
+    def test_a_tar_that_was_cut_is_named_with_what_it_lacks(self):
+        whole = self.tmp / "whole.tar"
+        tars.write_shard(whole, [(b"a.jpg", b"x" * 700), (b"b.jpg", b"y" * 10)])
+        data = whole.read_bytes()
+        cut = self.tmp / "cut.tar"
+        for length, samples, lacks in (
+                (1000, 0, "1000, and 212 more bytes were expected of the member at offset 0"),
+                (1211, 0, "1211, and 1 more byte was expected of the member at offset 0"),
+                (1636, 1, "1636, and 412 more bytes were expected of the header at offset 1536")):
+            tars.write_file(cut, data[:length])
+            for kind in ([], ["--processes"], ["--readers", "2", "--split", "each"]):
+                out, err = self.bench("--json", "--rounds", "1", *kind, cut, whole, code=1)
+                self.assertEqual(err, "shufflefs-bench: %s: cut short: it ends at offset %s\n" % (cut, lacks))
+                got = json.loads(out)["results"]
+                readers = 2 if "each" in kind else 1
+                self.assertEqual([(one["samples"], one["errors"] > 0) for one in got],
+                                 [(samples * readers, True), (2 * readers, False)])
+        # Without the blocks that mark its end, and without the last padding, it is whole.
+        for length in (2058, 2560):
+            tars.write_file(cut, data[:length])
+            self.assertEqual(self.only(cut)["samples"], 2)
+        # Who does not read to the end is told nothing of it.
+        tars.write_file(cut, data[:1636])
+        self.assertEqual(self.only("--samples", "1", cut)["samples"], 1)
+
     def test_nothing_to_read_is_an_error(self):
         empty = self.tmp / "empty"
         empty.mkdir()

@@ -308,6 +308,41 @@ Test(members, are_counted_alike_wherever_reads_cut_the_stream)
         for (size_t done = 0; done < length; done += cuts[c])
             members_take(&members, tar + done, length - done < cuts[c] ? length - done : cuts[c]);
         cr_assert_eq(members.count, 7);
+        cr_assert_eq(members_end(&members).lacks, 0);
+    }
+}
+
+Test(members, a_stream_that_was_cut_says_where_and_what_it_lacks)
+{
+    static const struct {
+        size_t length;
+        uint64_t count, lacks, member;
+        bool header;
+    } cases[] = {
+        {0, 0, 0, 0, false},        {1, 0, 511, 0, true},   {511, 0, 1, 0, true},
+        {512, 0, 700, 0, false},    {1211, 0, 1, 0, false}, {1212, 1, 0, 0, false},
+        {1300, 1, 0, 0, false},     {1536, 1, 0, 0, false}, {1537, 1, 511, 1536, true},
+        {2048, 1, 10, 1536, false}, {2058, 2, 0, 0, false},
+    };
+    static const size_t cuts[] = {1, 100, 65536};
+    static unsigned char tar[4096];
+
+    put_member(tar + put_member(tar, '0', 700, false), '0', 10, false);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
+            struct members members = {0};
+            struct members_cut cut;
+            for (size_t done = 0; done < cases[i].length; done += cuts[c]) {
+                size_t left = cases[i].length - done;
+                members_take(&members, tar + done, left < cuts[c] ? left : cuts[c]);
+            }
+            cut = members_end(&members);
+            cr_assert_eq(members.count, cases[i].count);
+            cr_assert_eq(cut.offset, cases[i].length);
+            cr_assert_eq(cut.lacks, cases[i].lacks);
+            cr_assert_eq(cut.member, cases[i].member);
+            cr_assert_eq(cut.header, cases[i].header);
+        }
     }
 }
 
