@@ -23,7 +23,9 @@ static const char usage[] =
     "usage: shufflefs-top MOUNTPOINT [OPTION]...\n"
     "\n"
     "Watches a shufflefs mount: who reads what, how fast and how far, and what went wrong. On a\n"
-    "terminal it refreshes until q is pressed; else it prints a report each interval.\n"
+    "terminal it refreshes; where output is no terminal, or TERM is unset or dumb, it prints a "
+    "report\n"
+    "each interval. On any terminal, q ends it.\n"
     "\n"
     "  --once          one report, as plain text\n"
     "  --json          one JSON object a report, one a line: the status and its rates\n"
@@ -137,6 +139,7 @@ int main(int count, char **arguments)
     watch.path = arguments[optind];
     watch.count = once ? 1 : watch.count;
     watch.screen = !once && !watch.json && terminal_is_there();
+    watch.keys = !once && terminal_has_keys();
     watch.utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     result = watch_run(&watch);
     if (result > 0)

@@ -20,6 +20,11 @@ bool terminal_is_there(void)
     return isatty(STDOUT_FILENO) && kind && *kind && strcmp(kind, "dumb") != 0;
 }
 
+bool terminal_has_keys(void)
+{
+    return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+}
+
 static size_t from_environment(const char *name, size_t otherwise)
 {
     const char *text = getenv(name);
@@ -56,7 +61,7 @@ static int write_all(const char *bytes, size_t size)
     return 0;
 }
 
-int terminal_enter(struct terminal *terminal)
+static void set_keys(struct terminal *terminal)
 {
     terminal->keyed = tcgetattr(STDIN_FILENO, &terminal->before) == 0;
     if (terminal->keyed) {
@@ -67,20 +72,34 @@ int terminal_enter(struct terminal *terminal)
         if (tcsetattr(STDIN_FILENO, TCSANOW, &keys))
             terminal->keyed = false;
     }
+}
+
+void terminal_take_keys(struct terminal *terminal)
+{
+    pid_t foreground = tcgetpgrp(STDIN_FILENO); /* -1: a terminal without job control */
+
+    /* From the background, setting modes would stop us. */
+    if (foreground < 0 || foreground == getpgrp())
+        set_keys(terminal);
+}
+
+int terminal_enter(struct terminal *terminal)
+{
+    set_keys(terminal);
     terminal->entered = true;
     return write_all(enter_codes, sizeof enter_codes - 1);
 }
 
 void terminal_leave(struct terminal *terminal)
 {
-    if (!terminal->entered)
-        return;
-    terminal->entered = false;
     /* One that was stopped would hold up the end. */
-    tcflow(STDOUT_FILENO, TCOON);
+    if (terminal->entered)
+        tcflow(STDOUT_FILENO, TCOON);
     if (terminal->keyed)
         tcsetattr(STDIN_FILENO, TCSANOW, &terminal->before);
-    write_all(leave_codes, sizeof leave_codes - 1);
+    if (terminal->entered)
+        write_all(leave_codes, sizeof leave_codes - 1);
+    terminal->entered = terminal->keyed = false;
 }
 
 int terminal_draw(struct terminal *terminal, const char *text)

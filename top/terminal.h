@@ -9,19 +9,25 @@
 
 struct terminal {
     bool entered;
-    bool keyed; /* standard input is a terminal, and `before` how it was */
+    bool keyed; /* keys come as they are pressed, and `before` is how it was */
     struct termios before;
 };
 
 /* Is standard output a terminal that takes escape sequences? */
 bool terminal_is_there(void);
 
+/* Can somebody press keys, and see what comes of it? True where standard input and output are
+ * terminals. Behind a pipe it is the pager that has the keys. */
+bool terminal_has_keys(void);
+
 /* The size of standard output's terminal, or of $COLUMNS and $LINES, or 80 x 24. */
 void terminal_size(size_t *width, size_t *height);
 
-/* Takes the screen; again after terminal_leave(). 0, or a negative errno. */
+/* Takes the screen and the keys; again after terminal_leave(). 0, or a negative errno. */
 int terminal_enter(struct terminal *terminal);
-/* Puts everything back; nothing to do for one that was not entered. */
+/* Takes the keys alone; nothing to do in the background, where they are somebody else's. */
+void terminal_take_keys(struct terminal *terminal);
+/* Puts everything back that was taken. */
 void terminal_leave(struct terminal *terminal);
 
 /* Shows the text, whose lines fit the screen. A terminal that was stopped (^S) is not waited for:

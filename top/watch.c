@@ -57,7 +57,7 @@ static void on_signal(int number)
     errno = saved;
 }
 
-static int watch_signals(bool screen)
+static int watch_signals(bool terminal)
 {
     struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: a write must end */
 
@@ -68,7 +68,7 @@ static int watch_signals(bool screen)
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
-    if (screen) {
+    if (terminal) {
         sigaction(SIGQUIT, &action, NULL);
         sigaction(SIGTSTP, &action, NULL);
         sigaction(SIGWINCH, &action, NULL);
@@ -223,7 +223,22 @@ static int press(struct state *state)
         return FINISHED;
     if (key < 0)
         state->keys = false;
-    return key > 0 ? draw(state) : GO_ON;
+    return key > 0 && state->watch->screen ? draw(state) : GO_ON;
+}
+
+/* At the start, and after a stop. */
+static int take_terminal(struct state *state)
+{
+    int fault;
+
+    state->keys = state->watch->keys;
+    if (!state->watch->screen) {
+        if (state->keys)
+            terminal_take_keys(&state->terminal);
+        return GO_ON;
+    }
+    fault = terminal_enter(&state->terminal);
+    return fault && fault != -EINTR ? fault : draw(state);
 }
 
 /* ^Z: the shell gets its terminal as it was, until it is brought back. */
@@ -232,8 +247,7 @@ static int pause_here(struct state *state)
     stopped = 0;
     terminal_leave(&state->terminal);
     raise(SIGSTOP);
-    terminal_enter(&state->terminal);
-    return draw(state);
+    return take_terminal(state);
 }
 
 /* It is time for something: the next snapshot, or to say that there is none. */
@@ -274,7 +288,7 @@ static int patience(const struct state *state)
 
 static int loop(struct state *state)
 {
-    int result = state->watch->screen ? draw(state) : GO_ON;
+    int result = take_terminal(state);
 
     while (result == GO_ON && !ended) {
         struct pollfd events[] = {{wake_fd, POLLIN, 0},
@@ -300,7 +314,7 @@ static int loop(struct state *state)
 
 int watch_run(const struct watch *watch)
 {
-    struct state state = {.watch = watch, .keys = watch->screen};
+    struct state state = {.watch = watch};
     char *last = NULL;
     int result = asker_open(&state.asker, watch->path);
 
@@ -308,9 +322,7 @@ int watch_run(const struct watch *watch)
         report_error("%s: %s", watch->path, strerror(-result));
         return result;
     }
-    result = watch_signals(watch->screen);
-    if (!result && watch->screen)
-        result = terminal_enter(&state.terminal);
+    result = watch_signals(watch->screen || watch->keys);
     if (!result)
         result = loop(&state);
     terminal_leave(&state.terminal);

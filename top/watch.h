@@ -11,6 +11,7 @@ struct watch {
     uint64_t count;    /* reports; 0: until the mount or the user ends it */
     bool json;         /* one object a line */
     bool screen;       /* takes the terminal; else reports come one below the other */
+    bool keys;         /* somebody can press them: standard input and output are terminals */
     bool utf8;         /* the output takes it */
 };
 

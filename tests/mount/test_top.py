@@ -21,7 +21,7 @@ ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
 class Screen:
     """shufflefs-top on a terminal of its own, of which everything that was shown is kept in `shown`."""
 
-    def __init__(self, arguments, width=100, height=30, **environment):
+    def __init__(self, arguments, width=100, height=30, program=(TOP,), **environment):
         self.main, self.side = pty.openpty()
         self.resize(width, height)
         self.modes = termios.tcgetattr(self.side)
@@ -29,7 +29,7 @@ class Screen:
         variables = {**os.environ, "TERM": "xterm", **environment}
         variables = {name: value for name, value in variables.items() if value is not None}
         self.process = subprocess.Popen(
-            [TOP, *arguments], stdin=self.side, stdout=self.side, stderr=self.side, env=variables,
+            [*program, *arguments], stdin=self.side, stdout=self.side, stderr=self.side, env=variables,
             start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
 
     def resize(self, width, height):
@@ -269,6 +269,47 @@ class Top(MountCase):
             self.assertNotIn(b"\x1b", screen.shown)
             self.assertEqual(screen.shown.count(b"shufflefs "), 2)
             self.assertLessEqual(max(len(line) for line in screen.shown.split(b"\r\n")), 50)
+
+    def test_q_ends_reports_on_any_terminal(self):
+        mount = self.begin()
+        for kind, *words in ((None,), ("dumb",), ("dumb", "-n", "1000"), ("xterm", "--json")):
+            screen = self.screen(mount.where, "--interval", "0.05", *words, TERM=kind)
+            screen.wait(rb"current/rank-0")
+            mark = screen.mark()
+            screen.press(b"x")
+            screen.wait(rb"current/rank-0", mark)
+            screen.press(b"q")
+            self.assertEqual(screen.end(), 0)
+            self.assertNotIn(b"\x1b", screen.shown)
+            self.assertEqual(termios.tcgetattr(screen.side), screen.modes)
+
+    def test_signals_and_stops_give_the_keys_of_a_dumb_terminal_back(self):
+        mount = self.begin()
+        screen = self.screen(mount.where, "--interval", "0.05", TERM="dumb")
+        screen.wait(rb"current/rank-0")
+        self.assertNotEqual(termios.tcgetattr(screen.side), screen.modes)
+        screen.process.send_signal(signal.SIGTSTP)
+        wait_until(lambda: os.waitid(os.P_PID, screen.process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT), "it stops")
+        self.assertEqual(termios.tcgetattr(screen.side), screen.modes)
+        mark = screen.mark()
+        screen.process.send_signal(signal.SIGCONT)
+        screen.wait(rb"current/rank-0", mark)
+        self.assertNotEqual(termios.tcgetattr(screen.side), screen.modes)
+        screen.press(b"\x03")
+        self.assertEqual(screen.end(), -signal.SIGINT)
+        self.assertEqual(termios.tcgetattr(screen.side), screen.modes)
+
+    def test_in_the_background_the_terminal_is_left_alone(self):
+        """A shell that has the terminal starts it, looks at the modes and ends it."""
+        mount = self.begin()
+        script = ('before=$(stty -g); set -m; "$@" & job=$!; read -r line; '
+                  '[ "$(stty -g)" = "$before" ] && echo the same; kill $job; wait $job; echo code $?')
+        screen = Screen((), program=["bash", "-c", script, "bash", TOP, mount.where, "--interval", "0.05"], TERM="dumb")
+        self.addCleanup(screen.close)
+        screen.wait(rb"current/rank-0.*current/rank-0")
+        screen.press(b"q\n")
+        screen.wait(rb"the same.*code 143")
+        screen.end()
 
     def test_a_mount_that_hangs_holds_nobody_up(self):
         mount = self.begin()
