@@ -208,16 +208,16 @@ static int report_result(const struct index *index, const char *text, const stru
             worst = g;
     name = group_text(text, worst, &length);
     if (index->sample_count == 0) {
-        report_error("fields=%s: no sample has all of them; %llu of %llu lack %.*s", text,
-                     (unsigned long long)cursor->lacking[worst], (unsigned long long)before, length,
-                     name);
+        report_error("fields=%s: no sample has all of them; %llu of %llu lack%s %.*s", text,
+                     (unsigned long long)cursor->lacking[worst], (unsigned long long)before,
+                     cursor->lacking[worst] == 1 ? "s" : "", length, name);
         return -ENODATA;
     }
     if (index->sample_count < before)
-        report_warning("fields=%s: %llu of %llu samples left out; %llu lack %.*s", text,
+        report_warning("fields=%s: %llu of %llu samples left out; %llu lack%s %.*s", text,
                        (unsigned long long)(before - index->sample_count),
                        (unsigned long long)before, (unsigned long long)cursor->lacking[worst],
-                       length, name);
+                       cursor->lacking[worst] == 1 ? "s" : "", length, name);
     return 0;
 }
 
@@ -356,12 +356,12 @@ bool fields_warn_uneven(const struct index *index, bool makes_cls)
         snprintf(images, sizeof images, "%s", others);
     }
     if (rarest < index->field_count)
-        report_warning("samples differ in their fields (%llu of %llu have '%s'), so a path of one "
+        report_warning("samples differ in their fields (%llu of %llu %s '%s'), so a path of one "
                        "epoch may be missing "
                        "in the next%s%s%s",
                        (unsigned long long)samples[rarest], (unsigned long long)index->sample_count,
-                       index->fields[rarest], images[0] ? "; fields=" : "", images,
-                       images[0] ? " mends that" : "");
+                       samples[rarest] == 1 ? "has" : "have", index->fields[rarest],
+                       images[0] ? "; fields=" : "", images, images[0] ? " mends that" : "");
     free(samples);
     return rarest < index->field_count;
 }

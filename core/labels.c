@@ -216,9 +216,10 @@ static int report_result(const struct labels *labels, struct index *index)
     }
     index->problems[INDEX_NO_LABEL] += missing;
     if (missing)
-        report_warning("label=%s: %llu of %llu samples have no label; they show no .cls",
+        report_warning("label=%s: %llu of %llu samples %s no label; %s no .cls",
                        labels_source_name(labels->source), (unsigned long long)missing,
-                       (unsigned long long)index->sample_count);
+                       (unsigned long long)index->sample_count, missing == 1 ? "has" : "have",
+                       missing == 1 ? "it shows" : "they show");
     return 0;
 }
 

@@ -390,9 +390,9 @@ static int complain_missing(const struct place *place, const char *name,
 
     if (count == 1)
         return complain(place, -ENOENT, "%s %s", missing->first, what);
-    return complain(place, -ENOENT,
-                    "%s %s: of the %" PRIu64 " names in %s, %" PRIu64 " are missing",
-                    missing->first, what, count, name, missing->count);
+    return complain(place, -ENOENT, "%s %s: of the %" PRIu64 " names in %s, %" PRIu64 " %s missing",
+                    missing->first, what, count, name, missing->count,
+                    missing->count == 1 ? "is" : "are");
 }
 
 static int add_expansion(const struct place *place, const char *name, const struct brace *brace)

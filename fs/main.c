@@ -297,9 +297,9 @@ static void announce(struct program *program)
 
     if (program->config.log && report_to_file(program->config.log) != 0)
         report_warning("log=%s: going on without", program->config.log);
-    report_info("%s: mounted, %llu samples, fingerprint %s", program->mountpoint,
+    report_info("%s: mounted, %llu sample%s, fingerprint %s", program->mountpoint,
                 (unsigned long long)program->dataset.index->sample_count,
-                program->dataset.fingerprint);
+                program->dataset.index->sample_count == 1 ? "" : "s", program->dataset.fingerprint);
     if (program->parent < 0)
         return;
     if (!program->config.log)

@@ -132,9 +132,10 @@ static const char *find_limit(const struct machine *machine, const struct load_r
     /* What workers took for work against the CPU time they got. */
     if (working > 0 && sum->cpu_seconds < 0.85 * working) {
         add(text, room,
-            "Cores limit: %d worker%s on %d cores got %.2f cores; other programs, or each other, "
+            "Cores limit: %d worker%s on %d core%s got %.2f cores; other programs, or each other, "
             "had the rest. ",
-            result->workers, result->workers == 1 ? "" : "s", machine->cores, cores_busy);
+            result->workers, result->workers == 1 ? "" : "s", machine->cores,
+            machine->cores == 1 ? "" : "s", cores_busy);
         if (result->workers > machine->cores)
             add(text, room, "More workers than cores gain nothing. ");
         add(text, room, "Free the cores or add some.");
@@ -168,14 +169,18 @@ const char *load_results_verdict(const struct load_options *options, const struc
     *text = '\0';
     if (sum.samples == 0) {
         if (sum.bad > 0)
-            add(text, room, "Nothing was loaded: all %.0f samples were bad.", sum.bad);
+            add(text, room,
+                sum.bad == 1 ? "Nothing was loaded: the only sample was bad."
+                             : "Nothing was loaded: all %.0f samples were bad.",
+                sum.bad);
         else
             add(text, room, "Nothing was loaded.");
         return "nothing";
     }
     limit = find_limit(machine, best, &sum, text, room);
     if (sum.bad > 0)
-        add(text, room, " %.0f samples were bad and left out.", sum.bad);
+        add(text, room, " %.0f %s bad and left out.", sum.bad,
+            sum.bad == 1 ? "sample was" : "samples were");
     if (options->need) {
         double met = rate / (double)options->need;
 
@@ -214,9 +219,10 @@ void load_results_print(FILE *file, const struct load_options *options,
 {
     char memory[TEXT_NUMBER], name[256], verdict[2048];
 
-    fprintf(file, "%s, %d cores, %s GiB, Linux %s; load average %.1f\n", machine->cpu,
-            machine->cores, text_number(memory, (double)machine->memory_bytes / (1 << 30)),
-            machine->kernel, machine->load);
+    fprintf(file, "%s, %d core%s, %s GiB, Linux %s; load average %.1f\n", machine->cpu,
+            machine->cores, machine->cores == 1 ? "" : "s",
+            text_number(memory, (double)machine->memory_bytes / (1 << 30)), machine->kernel,
+            machine->load);
     for (size_t path = 0; path < options->path_count; path++)
         fprintf(file, "%zu  %s\n", path + 1, text_name(name, sizeof name, options->paths[path]));
     fprintf(file, "%u round%s in turn, %u warm-up pass%s, batches of %llu, %s", options->rounds,

@@ -105,7 +105,8 @@ static int one_pass(struct bench *bench, size_t first, size_t count, unsigned re
     bench->request.readers = readers;
     fault = reading_run(bench->reading, bench->all + first, count, &bench->request);
     if (fault) {
-        report_error("%zu readers: %s", count * readers, strerror(-fault));
+        report_error("%zu reader%s: %s", count * readers, count * readers == 1 ? "" : "s",
+                     strerror(-fault));
         return fault;
     }
     for (size_t i = 0; i < count; i++)
@@ -254,7 +255,8 @@ static int open_all(struct bench *bench)
     if (!fault)
         fault = reading_open(&bench->reading, readers_most(bench));
     if (fault)
-        report_error("%zu readers: %s", readers_most(bench), strerror(-fault));
+        report_error("%zu reader%s: %s", readers_most(bench), readers_most(bench) == 1 ? "" : "s",
+                     strerror(-fault));
     return fault;
 }
 

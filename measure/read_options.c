@@ -210,8 +210,9 @@ static bool check(const struct read_options *options)
     if (!options->path_count)
         report_error("no PATH given; `shufflefs-bench read --help` tells more");
     else if (options->baseline >= options->path_count)
-        report_error("--baseline %zu: there are %zu PATHs", options->baseline + 1,
-                     options->path_count);
+        report_error("--baseline %zu: there %s %zu PATH%s", options->baseline + 1,
+                     options->path_count == 1 ? "is" : "are", options->path_count,
+                     options->path_count == 1 ? "" : "s");
     else if (options->fixed && options->count_listing)
         report_error("--fixed and --count-listing: give one of them");
     else if (options->list_only && (options->fixed || options->at_once))

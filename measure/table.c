@@ -13,8 +13,8 @@ static void print_machine(FILE *file, const struct machine *machine)
     char memory[TEXT_NUMBER];
 
     text_number(memory, (double)machine->memory_bytes / (1 << 30));
-    fprintf(file, "%s, %d cores, %s GiB, Linux %s; load average %.1f\n", machine->cpu,
-            machine->cores, memory, machine->kernel, machine->load);
+    fprintf(file, "%s, %d core%s, %s GiB, Linux %s; load average %.1f\n", machine->cpu,
+            machine->cores, machine->cores == 1 ? "" : "s", memory, machine->kernel, machine->load);
 }
 
 static void print_source(FILE *file, size_t number, const struct source *source)
@@ -28,7 +28,8 @@ static void print_source(FILE *file, size_t number, const struct source *source)
     if (source->kind == SOURCE_STREAM)
         fprintf(file, "a stream, %s\n", system);
     else
-        fprintf(file, "%s files, %s\n", text_count(count, source->count), system);
+        fprintf(file, "%s file%s, %s\n", text_count(count, source->count),
+                source->count == 1 ? "" : "s", system);
 }
 
 static void print_method(FILE *file, const struct read_options *options)

@@ -111,6 +111,8 @@ static bool check(const struct request *request)
         report_error("neither -n nor shards given; `shufflefs-order --help` tells more");
     else if (request->counted && request->keys)
         report_error("--keys needs shards");
+    else if (!request->all && request->rank && request->config.world == 1)
+        report_error("--rank %llu: world 1 has rank 0 alone", (unsigned long long)request->rank);
     else if (!request->all && request->rank >= request->config.world)
         report_error("--rank %llu: ranks of world %llu go from 0 to %llu",
                      (unsigned long long)request->rank, (unsigned long long)request->config.world,
@@ -186,8 +188,8 @@ static int print(const struct request *request)
     int fault = order_open(&order, &request->config.order, request->count, request->config.epoch);
 
     if (fault) {
-        report_error("the order of %llu samples: %s", (unsigned long long)request->count,
-                     strerror(-fault));
+        report_error("the order of %llu sample%s: %s", (unsigned long long)request->count,
+                     request->count == 1 ? "" : "s", strerror(-fault));
         json_decref(ranks);
         return fault;
     }

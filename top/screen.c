@@ -60,17 +60,17 @@ static void put_title(struct text *text, const struct screen *screen)
 static void put_data_set(struct text *text, const struct snapshot *now)
 {
     const json_t *epoch = json_object_get(now->root, "epoch");
+    double samples = snapshot_number(now, "samples"), shards = snapshot_number(now, "shards");
     char number[24] = "-";
 
     /* An epoch has up to 63 bits, more than a double holds. */
     if (json_is_integer(epoch))
         snprintf(number, sizeof number, "%lld", (long long)json_integer_value(epoch));
-    text_line(text, "epoch %s  ranks %s  %s  %s samples, %s in %s shards", number,
+    text_line(text, "epoch %s  ranks %s  %s  %s sample%s, %s in %s shard%s", number,
               figure_count(snapshot_number(now, "world")).text,
-              or_dash(snapshot_text(now, "order")),
-              figure_count(snapshot_number(now, "samples")).text,
-              figure_bytes(snapshot_number(now, "member_bytes")).text,
-              figure_count(snapshot_number(now, "shards")).text);
+              or_dash(snapshot_text(now, "order")), figure_count(samples).text,
+              samples == 1 ? "" : "s", figure_bytes(snapshot_number(now, "member_bytes")).text,
+              figure_count(shards).text, shards == 1 ? "" : "s");
 }
 
 /* One row of the table of figures; `detail` is the rest of the line. */
@@ -235,12 +235,13 @@ static bool wants_line(struct list *list)
 static void list_troubles(struct list *list, const struct screen *screen, const struct rates *rates)
 {
     static const struct {
-        const char *key, *what;
+        const char *key, *one, *several;
     } counts[] = {
-        {"repeated_epochs", "epochs were read again"},
-        {"failed_ahead", "reads ahead failed"},
-        {"storage.failed", "reads of storage failed"},
-        {"undone_stores", "stores to read-only files were undone"},
+        {"repeated_epochs", "epoch was read again", "epochs were read again"},
+        {"failed_ahead", "read ahead failed", "reads ahead failed"},
+        {"storage.failed", "read of storage failed", "reads of storage failed"},
+        {"undone_stores", "store to a read-only file was undone",
+         "stores to read-only files were undone"},
     };
     json_t *root = screen->now->root, *value;
     const char *name;
@@ -262,7 +263,8 @@ static void list_troubles(struct list *list, const struct screen *screen, const 
     for (i = 0; i < sizeof counts / sizeof *counts; i++) {
         double count = snapshot_number(screen->now, counts[i].key);
         if (count > 0 && wants_line(list))
-            text_line(list->text, "! %s %s", figure_count(count).text, counts[i].what);
+            text_line(list->text, "! %s %s", figure_count(count).text,
+                      count == 1 ? counts[i].one : counts[i].several);
     }
     json_object_foreach(json_object_get(root, "bad_shards"), name, value) if (wants_line(list))
         text_line(list->text, "! left out whole: %s: %s", name, or_dash(json_string_value(value)));

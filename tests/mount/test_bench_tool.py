@@ -57,6 +57,13 @@ class BenchTool(MountCase):
         for word in ("samples/s", "p99.9", "list ms", "errors", "12 files", "cores", "round by round", "waited"):
             self.assertIn(word, out)
 
+    def test_one_of_a_kind_is_told_as_one(self):
+        out, _ = self.bench("--rounds", "1", self.tree(1))
+        for words in (": 1 file, ", "1 round in turn, 1 warm-up pass, "):
+            self.assertIn(words, out)
+        _, err = self.bench("--baseline", "2", self.tree(1), code=2)
+        self.assertIn("there is 1 PATH\n", err)
+
     def test_a_tar_is_a_stream_whose_members_count(self):
         data_set = tars.make_dataset(self.tmp / "shards", 30, shards=1, cls=lambda i: b"%d" % i)
         shard = data_set.shards[0]

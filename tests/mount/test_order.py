@@ -209,7 +209,8 @@ class OrderProgram(MountCase):
         self.assertEqual(keys, [data_set.samples[i].key.decode() for i in indices])
 
     def test_bad_arguments_are_named(self):
-        for words, name in ((["-n", "10", "--world", "2", "--rank", "2"], "2"), (["-n", "x"], "x"),
+        for words, name in ((["-n", "10", "--world", "2", "--rank", "2"], "2"),
+                            (["-n", "10", "--rank", "1"], "rank 0 alone"), (["-n", "x"], "x"),
                             (["-n", "10", "--world", "0"], "0"), (["-n", "10", "--epoch", "-1"], "-1"),
                             (["-n", "10", "--order", "nothing"], "nothing")):
             with self.subTest(words=words):

@@ -100,7 +100,7 @@ Test(fields, says_which_field_none_has)
     begin();
     folder_add_tar(&folder, "a.tar", "ustar", LIST("a.jpg", "1"));
     cr_assert_eq(open_with("fields=jpg:json"), -ENODATA);
-    cr_assert(report_watch("lack json") != NULL);
+    cr_assert(report_watch("1 of 1 lacks json") != NULL);
     end();
 }
 
@@ -209,6 +209,15 @@ Test(labels, missing_ones_are_counted_and_not_shown)
     cr_assert_str_eq(shown(0), "jpg");
     cr_assert_str_eq(shown(1), "(cls) jpg");
     cr_assert(report_watch("2 of 3 samples have no label") != NULL);
+    end();
+}
+
+Test(labels, a_single_missing_one_is_told_as_one)
+{
+    begin();
+    folder_add_tar(&folder, "a.tar", "ustar", LIST("a.jpg", "1", "b.jpg", "1", "b.cls", "cat"));
+    cr_assert_eq(open_with(NULL), 0);
+    cr_assert(report_watch("1 of 2 samples has no label; it shows no .cls") != NULL);
     end();
 }
 

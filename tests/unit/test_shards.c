@@ -290,7 +290,7 @@ Test(shards, missing_files_are_counted_and_the_first_one_named)
     touch("t-0.tar t-2.tar");
     fails("none.tar", -ENOENT, "none.tar does not exist");
     fails("t-{0..4}.tar", -ENOENT, "t-1.tar does not exist: of the 5 names in t-{0..4}.tar, 3 are");
-    fails("{x*,t-*}.tar", -ENOENT, "x*.tar matches nothing: of the 2 names in {x*,t-*}.tar, 1 are");
+    fails("{x*,t-*}.tar", -ENOENT, "x*.tar matches nothing: of the 2 names in {x*,t-*}.tar, 1 is");
     fails("x?.tar", -ENOENT, "x?.tar matches nothing");
     fails("t-0.tar/x.tar", -ENOENT, "t-0.tar/x.tar does not exist");
     fails("t-{000000..199999}.tar", -ENOENT, "200000 are missing");

@@ -278,6 +278,21 @@ Test(top, the_screen_shows_rates_progress_and_troubles)
     free(text);
 }
 
+Test(top, one_of_a_kind_is_told_as_one)
+{
+    char *text = render("{}",
+                        "{\"samples\":1,\"shards\":1,\"member_bytes\":5,\"repeated_epochs\":1,"
+                        "\"failed_ahead\":1,\"storage\":{\"failed\":1},\"undone_stores\":1}",
+                        80, 24);
+
+    cr_assert(has(text, "  1 sample, 5 B in 1 shard\n"));
+    cr_assert(has(text, "! 1 epoch was read again\n"));
+    cr_assert(has(text, "! 1 read ahead failed\n"));
+    cr_assert(has(text, "! 1 read of storage failed\n"));
+    cr_assert(has(text, "! 1 store to a read-only file was undone\n"));
+    free(text);
+}
+
 Test(top, every_width_and_height_holds)
 {
     for (size_t width = 1; width <= 220; width += width < 100 ? 1 : 20)
