@@ -32,7 +32,7 @@ static const char help[] =
     "  --rounds N         timed passes (3); each is an epoch of its own\n"
     "  --warm-up N        passes before them that do not count (1)\n"
     "  --samples N        end a pass after N samples\n"
-    "  --seconds S        end a pass after S seconds\n"
+    "  --seconds S        end a pass after S seconds (or 500ms, 2m)\n"
     "  --need RATE        samples/s that the training takes: what share of it is met\n"
     "  --json             one JSON object\n"
     "  --svg FILE         plot samples/s against workers\n"

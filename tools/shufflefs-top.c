@@ -29,7 +29,8 @@ static const char usage[] =
     "\n"
     "  --once          one report, as plain text\n"
     "  --json          one JSON object a report, one a line: the status and its rates\n"
-    "  --interval S    seconds between snapshots (1); 0, with --once: one snapshot, no rates\n"
+    "  --interval S    seconds between snapshots (1); 0, with --once or -n 1: one snapshot, no "
+    "rates\n"
     "  -n COUNT        ends after so many reports\n"
     "  -h, --help      this help        -V, --version   the version\n";
 
@@ -99,7 +100,7 @@ static bool check(const struct watch *watch, bool once, int words, char **argume
     else if (once && watch->count > 1)
         report_error("--once and -n %llu: give one of them", (unsigned long long)watch->count);
     else if (watch->interval_s == 0 && !once && watch->count != 1)
-        report_error("--interval 0 needs --once");
+        report_error("--interval 0 needs --once or -n 1");
     else
         return true;
     return false;
