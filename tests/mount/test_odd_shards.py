@@ -155,6 +155,29 @@ class ChangedAfterMounting(MountCase):
             os.rename(path + ".new", path)
         self.check(replace, lambda i: False)
 
+    def test_a_shard_that_was_read_is_served_from_the_old_file_after_a_rename(self):
+        """Its bytes come from the shard, not from the page cache: only one of its samples was read before."""
+        order = torch_order.rank_order(40, 1, 0)
+        path = self.data_set.shards[1]
+        first = next(position for position, index in enumerate(order) if self.data_set.samples[index].shard == path)
+        for how in ("replaced", "removed"):
+            for options in ("readahead=0", ""):
+                with self.subTest(how, options=options):
+                    self.data_set = tars.make_dataset(self.tmp / "shards", 40, size=lambda i: 5000)
+                    mount = self.mount(self.data_set.shards, options)
+                    mount.read("epoch-0", "rank-0", "%08d.jpg" % first)
+                    if how == "replaced":
+                        self.rewrite(path + ".new")
+                        os.rename(path + ".new", path)
+                    else:
+                        os.unlink(path)
+                    before = mount.status()["storage"]["reads"]
+                    self.assert_rank(mount, self.data_set, order, "epoch-0", "rank-0")
+                    self.assertGreater(mount.status()["storage"]["reads"], before)
+                    self.assertEqual(mount.status()["errors"], {})
+                    self.assertEqual(mount.stderr(), "")
+                    mount.unmount()
+
     def test_a_removed_shard_gives_its_bytes_or_eio(self):
         self.check(os.unlink, lambda i: False)
 
