@@ -238,10 +238,13 @@ class Storm(MountCase):
         mount = self.mount(data_set.shards, "world=2")
         names = ["%08d.jpg" % position for position in range(250)]
         over = processes.FORK.Event()
+        listing = processes.FORK.Barrier(5)
 
         def lister(view):
             rounds = 0
             while not over.is_set():
+                if rounds == 1:  # no switch before all list
+                    listing.wait(harness.PATIENCE)
                 listed = mount.list("current", view)
                 assert len(listed) == 250 and (view.endswith("keys") or listed == names), "a listing differs"
                 for name in listed[:5]:
@@ -252,6 +255,7 @@ class Storm(MountCase):
         with processes.Children() as children:
             for view in ("rank-0", "rank-0.keys", "rank-1", "rank-0"):
                 children.start(lister, view)
+            listing.wait(harness.PATIENCE)
             for epoch in range(1, 301):
                 mount.set_epoch(epoch)
             over.set()
