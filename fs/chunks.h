@@ -1,11 +1,13 @@
 /* Follows readers of streams (rank-R.tar) and says which pieces of them to push. Pure but for the
  * memory it owns: no thread, no lock, no FUSE; the caller serialises all calls.
  *
- * A stream is read in order, in READs of up to 1 MiB. A reader that starts at the start, or was met
- * twice in order, gets chunks of CHUNK_BYTES pushed ahead of it, ever further up to a bound. Of
- * what was pushed nothing more is seen; so the first page of every CHUNKS_A_MARK-th chunk, its
- * mark, is not pushed but kept here: the kernel asks for it when the reader comes by, and is
- * answered from memory. */
+ * A stream is read in order, in READs of up to 1 MiB. A reader that starts at the start, or that
+ * has read most of what lies between where it began and where it is, is trusted to go on: chunks of
+ * CHUNK_BYTES are pushed ahead of it, ever further up to a bound; at first a few times what it has
+ * read. Of what was pushed nothing more is seen; so the first page of every CHUNKS_A_MARK-th chunk,
+ * its mark, is not pushed but kept here: the kernel asks for it when the reader comes by, and is
+ * answered from memory. Reads here and there in a stream get nothing pushed; several of them, near
+ * no reader, and those that are known must show anew that they go in order. */
 #ifndef SHUFFLEFS_CHUNKS_H
 #define SHUFFLEFS_CHUNKS_H
 
@@ -26,9 +28,11 @@ int chunks_open(struct chunks **out, uint64_t reader_bytes, uint64_t total_bytes
 /* Every stream that is still followed is let go: see chunks_next_gone(). NULL is fine. */
 void chunks_close(struct chunks *chunks);
 
-/* A READ of a prepared stream. True when a reader is followed that was not before: the caller then
- * sees to it that the node stays (view_hold) until chunks_next_gone() gives it back. */
-bool chunks_read(struct chunks *chunks, struct view_node *stream, uint64_t from, size_t size);
+/* A READ of a prepared stream, at a time in nanoseconds. True when a reader is followed that was
+ * not before: the caller then sees to it that the node stays (view_hold) until chunks_next_gone()
+ * gives it back. */
+bool chunks_read(struct chunks *chunks, struct view_node *stream, uint64_t from, size_t size,
+                 uint64_t now);
 
 /* The reader's own READ gets these bytes, which have not been claimed: the pushes go on after them.
  */
@@ -51,6 +55,11 @@ struct chunk {
 /* The next one; false: none now. `elsewhere`: bytes ahead of other readers. While it is being
  * pushed its stream is not given back. */
 bool chunks_next(struct chunks *chunks, uint64_t elsewhere, struct chunk *chunk);
+/* As follow_is_short() and follow_give_back(). */
+bool chunks_is_short(const struct chunks *chunks);
+bool chunks_give_back(struct chunks *chunks);
+/* Times that a reader was not followed, for want of a place. */
+uint64_t chunks_crowded(const struct chunks *chunks);
 /* Whether there may be one. */
 bool chunks_has_next(const struct chunks *chunks);
 /* It was pushed, or not; `mark`: CHUNK_MARK_BYTES that are copied, or NULL. `gone`: the kernel does

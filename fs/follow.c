@@ -56,18 +56,41 @@ static void count_repetition(struct follow *follow, struct track *track)
         follow->to_tell = track;
 }
 
-static void note_pass(struct follow *follow, struct track *track, uint64_t position)
+/* Whether this was read to its end before is asked once for each field. */
+static void note_field(struct follow *follow, struct track *track, uint64_t position,
+                       uint64_t field)
 {
-    if (track->again && !track->counted && !track->reading && track->probe == UINT64_MAX &&
-        track->probes < PROBES_MOST && !follow->may_repeat) {
+    if (track->met & field)
+        return;
+    track->met |= field;
+    if (track->begun < FOLLOW_MARK_EVERY && position < FOLLOW_MARK_EVERY &&
+        passes_are_finished(&follow->passes, track->path, track->epoch, field))
+        track->again = true;
+}
+
+/* Who shows in the marks alone has all in the page cache, or only looks at names. The start of an
+ * epoch that was warmed is let pass. */
+static void probe(struct track *track, uint64_t position)
+{
+    bool early = position < FOLLOW_MARK_EVERY && track->plan.length > FOLLOW_MARK_EVERY;
+
+    if (!track->reading && (track->again || !early) && track->probe == UINT64_MAX &&
+        track->probes < PROBES_MOST) {
         track->probe = track_least(position + PROBES_AHEAD, track->plan.length - 1);
         track->probes++;
     }
-    if (track->reading)
-        count_repetition(follow, track);
-    if (position + 1 == track->plan.length && track->begun < FOLLOW_MARK_EVERY &&
-        (track->reading || !track->again))
-        passes_finish(&follow->passes, track->path, track->epoch);
+}
+
+static void note_pass(struct follow *follow, struct track *track, uint64_t position, uint64_t field)
+{
+    note_field(follow, track, position, field);
+    if (!follow->may_repeat)
+        probe(track, position);
+    if (!track->reading)
+        return;
+    count_repetition(follow, track);
+    if (position + 1 == track->plan.length && track->begun < FOLLOW_MARK_EVERY)
+        passes_finish(&follow->passes, track->path, track->epoch, field);
 }
 
 /* The first position that is not left to a reader who is at `position` and faster than the pushes.
@@ -86,18 +109,30 @@ static uint64_t past_gap(const struct follow *follow, const struct track *track,
     return p;
 }
 
+/* The reader came to the epoch that was warmed for it, so it is done with the one before. */
+static void end_elder(struct follow *follow, const struct track *track)
+{
+    struct track *elder = track->elder ? follow_find_serial(follow, track->elder) : NULL;
+
+    if (elder)
+        track_give_back(elder, &follow->total);
+}
+
 /* The reader was met at `position`. Where it was expected, trust in it grows; further on, it
  * shrinks; a little behind says nothing, for workers read side by side. */
 static void meet(struct follow *follow, struct track *track, const struct order *order,
-                 uint64_t position, bool read)
+                 uint64_t position, uint64_t field, bool read)
 {
     /* Of a reader that only the marks show, the next mark is expected. */
     uint64_t slack = read ? TRACK_SLACK : FOLLOW_MARK_EVERY;
     bool expected = position <= track->next + track->gap + slack;
     uint64_t files = track->pace.sums.files;
 
-    if (!follow_is_unmet(track))
+    if (follow_is_unmet(track))
+        end_elder(follow, track);
+    else
         trust_after(track, follow->events - track->used, position);
+    track->gave_back = false;
     track->used = ++follow->events;
     if (position >= track->head) {
         if (expected) {
@@ -115,7 +150,7 @@ static void meet(struct follow *follow, struct track *track, const struct order 
     pace_meet(&track->pace, follow->now);
     if (read)
         track->reading = true;
-    note_pass(follow, track, position);
+    note_pass(follow, track, position, field);
     if (!read) {
         track->gap /= 2;
         return;
@@ -138,6 +173,8 @@ void follow_listed(struct follow *follow, const struct view_node *folder, uint64
 
     if (!track)
         track = follow_start(follow, folder, 0);
+    if (!track)
+        return;
     track->used = ++follow->events;
     if (track->named < end)
         track->named = end;
@@ -156,7 +193,8 @@ static void end_passes(struct follow *follow, uint64_t folder)
     }
 }
 
-void follow_looked(struct follow *follow, const struct view_node *folder, uint64_t position)
+void follow_looked(struct follow *follow, const struct view_node *folder, uint64_t position,
+                   uint64_t field)
 {
     struct track *track = follow_find(follow, folder->inode, position);
     struct order *order;
@@ -166,13 +204,15 @@ void follow_looked(struct follow *follow, const struct view_node *folder, uint64
         track = follow_find(follow, folder->inode, position);
     }
     if (!track) {
-        note_pass(follow, follow_start(follow, folder, position), position);
+        track = follow_start(follow, folder, position);
+        if (track)
+            note_pass(follow, track, position, field);
         return;
     }
     order = epochs_get(follow->epochs, track->epoch);
     if (!order)
         return;
-    meet(follow, track, order, position, false);
+    meet(follow, track, order, position, field, false);
     epochs_put(follow->epochs, order);
     /* It looked the name up by itself, so the lookups ahead of it are behind it. */
     if (track->named <= position && position % FOLLOW_MARK_EVERY) {
@@ -210,13 +250,30 @@ static void doubt(struct follow *follow, struct track *track, const struct order
         track_move_next(track, follow->index, order, position + 1 + track->gap, &follow->total);
 }
 
-static void read_sample(struct follow *follow, uint64_t sample, uint64_t bit, bool again,
-                        uint64_t took, uint64_t member)
+/* A READ of a file. */
+struct seen {
+    uint64_t sample, field, member, bytes, took;
+    bool again;
+};
+
+/* What a reader in order asked for it also passes, which is counted then. */
+static void count_read(struct follow *follow, struct track *track, uint64_t position,
+                       const struct seen *seen)
+{
+    track->pace.sums.missed++;
+    track->pace.sums.waited_ns += seen->took;
+    if (track->trusted)
+        follow->hits -= follow->hits > 0;
+    else
+        pace_pass(&track->pace, position != track->head || track->reads == 0, 1, seen->bytes);
+}
+
+static void read_sample(struct follow *follow, const struct seen *seen)
 {
     uint64_t position = 0;
     bool hasty = follow->noise >= NOISE_MOST && ++follow->events % NOISE_SAMPLED;
-    struct track *track = track_recognise(follow->tracks, TRACKS, follow->epochs, sample, hasty,
-                                          &position);
+    struct track *track = track_recognise(follow->tracks, TRACKS, follow->epochs, seen->sample,
+                                          hasty, &position);
     struct order *order = track ? epochs_get(follow->epochs, track->epoch) : NULL;
 
     if (track && track->trusted)
@@ -224,26 +281,29 @@ static void read_sample(struct follow *follow, uint64_t sample, uint64_t bit, bo
     else if (follow->noise < 2 * NOISE_MOST)
         follow->noise++;
     if (!order) {
-        follow->lost += again;
+        follow->lost += seen->again;
         calm_down(follow);
         return;
     }
-    track->member = member;
-    track->pace.sums.missed++;
-    track->pace.sums.waited_ns += took;
-    follow->hits -= follow->hits > 0;
-    track_add_field(track, follow->index, order, bit, &follow->total);
+    track->member = seen->member;
+    count_read(follow, track, position, seen);
+    track_add_field(track, follow->index, order, seen->field, &follow->total);
     follow->fields = track->fields;
-    meet(follow, track, order, position, true);
-    doubt(follow, track, order, position, sample, again);
+    meet(follow, track, order, position, seen->field, true);
+    doubt(follow, track, order, position, seen->sample, seen->again);
     epochs_put(follow->epochs, order);
 }
 
 void follow_read(struct follow *follow, uint64_t member, bool again, uint64_t took)
 {
-    read_sample(follow, index_sample_of(follow->index, member),
-                track_field_bit((uint16_t)follow->index->members[member].field), again, took,
-                member);
+    const struct index_member *found = &follow->index->members[member];
+
+    read_sample(follow, &(struct seen){.sample = index_sample_of(follow->index, member),
+                                       .field = track_field_bit((uint16_t)found->field),
+                                       .member = member,
+                                       .bytes = found->size,
+                                       .took = took,
+                                       .again = again});
 }
 
 void follow_read_on(struct follow *follow, uint64_t member, uint64_t took)
@@ -259,7 +319,10 @@ void follow_read_on(struct follow *follow, uint64_t member, uint64_t took)
 
 void follow_read_label(struct follow *follow, uint64_t sample, uint64_t took)
 {
-    read_sample(follow, sample, (uint64_t)1 << 63, false, took, UINT64_MAX);
+    read_sample(follow, &(struct seen){.sample = sample,
+                                       .field = TRACK_FIELD_LABEL,
+                                       .member = UINT64_MAX,
+                                       .took = took});
 }
 
 void follow_left(struct follow *follow, uint64_t folder)
@@ -307,10 +370,30 @@ static void describe(const struct track *track, uint64_t now, struct follow_read
         .world = track->plan.world,
         .position = track->head,
         .length = track->plan.length,
+        .in_order = track->trusted,
         .pace = pace_at(&track->pace, now),
         .idle_ns = now - track->pace.met,
     };
     memcpy(reader->path, track->path, sizeof reader->path);
+}
+
+/* Whether there is a better one to show for the same folder. */
+static bool is_outdone(const struct follow *follow, const struct track *track)
+{
+    for (unsigned i = 0; i < TRACKS; i++) {
+        const struct track *other = &follow->tracks[i];
+        if (other != track && other->folder && other->reading && other->epoch == track->epoch &&
+            strcmp(other->path, track->path) == 0 && (other->trusted || other->used > track->used))
+            return true;
+    }
+    return false;
+}
+
+static bool is_shown(const struct follow *follow, const struct track *track)
+{
+    if (!track->folder || !track->steps)
+        return false;
+    return track->trusted || (track->reading && !is_outdone(follow, track));
 }
 
 size_t follow_readers(const struct follow *follow, uint64_t now, struct follow_reader *readers,
@@ -322,7 +405,7 @@ size_t follow_readers(const struct follow *follow, uint64_t now, struct follow_r
     for (unsigned i = 0; i < TRACKS; i++) {
         const struct track *track = &follow->tracks[i];
         size_t at = count;
-        if (!track->folder || !track->steps)
+        if (!is_shown(follow, track))
             continue;
         for (; at > 0 && latest[at - 1]->used < track->used; at--)
             latest[at] = latest[at - 1];
@@ -341,5 +424,6 @@ struct follow_figures follow_figures(const struct follow *follow)
         .hits = follow->hits,
         .lost = follow->lost,
         .repeated = follow->repeated,
+        .crowded = follow->crowded,
     };
 }

@@ -20,9 +20,12 @@
  * which the reader takes over when it comes to that epoch, in whichever folder. A switch of
  * `current` does the same for the readers it moves.
  *
+ * There are places for 64 readers. A place is taken from who was not met for some seconds, or from
+ * who is not trusted; never from a reader at work.
+ *
  * A folder that was read to its end and is read again is a repetition (fs/passes.h). A reader whose
  * files are all cached shows in nothing but the marks, as `ls -l` does; so the pages of a file
- * ahead of it are dropped, and only if that is then read, a reader it was. */
+ * ahead of it are dropped, up to three times, and only if that is then read, a reader it was. */
 #ifndef SHUFFLEFS_FOLLOW_H
 #define SHUFFLEFS_FOLLOW_H
 
@@ -62,8 +65,9 @@ void follow_close(struct follow *follow); /* NULL is fine */
 
 /* A listing instantiated the names of a folder's positions from the start up to `end`. */
 void follow_listed(struct follow *follow, const struct view_node *folder, uint64_t end);
-/* A LOOKUP of the name at `position`. */
-void follow_looked(struct follow *follow, const struct view_node *folder, uint64_t position);
+/* A LOOKUP of the name at `position`; `field`: its bit, as in struct follow_push. */
+void follow_looked(struct follow *follow, const struct view_node *folder, uint64_t position,
+                   uint64_t field);
 /* A READ of a member's first bytes, which took `took` nanoseconds to answer; `again`: of one that
  * was read or pushed before, so the kernel dropped its pages. */
 void follow_read(struct follow *follow, uint64_t member, bool again, uint64_t took);
@@ -81,6 +85,12 @@ void follow_warm(struct follow *follow, const char *path, uint64_t epoch, const 
 /* The next position to push; false: none now. `elsewhere`: bytes ahead of other readers, which
  * count towards the total. */
 bool follow_next_push(struct follow *follow, uint64_t elsewhere, struct follow_push *push);
+
+/* Whether the last call of it refused a reader for the total's sake alone. Then those that were not
+ * met for some seconds give back their share, one at each call, the one away for longest first; the
+ * total counts it no more, and what was pushed is left to the kernel. False: nobody is. */
+bool follow_is_short(const struct follow *follow);
+bool follow_give_back(struct follow *follow);
 
 /* The next names to look up; false: none now. follow_named() says up to where that worked, and in
  * which folder. */
@@ -103,12 +113,13 @@ struct follow_reader {
     char path[TRACK_PATH]; /* of its folder, below the root */
     uint64_t epoch, rank, world;
     uint64_t position, length; /* where it was last met, to within FOLLOW_MARK_EVERY positions */
+    bool in_order; /* else the position says little, and the pace is that of its READs */
     struct pace pace;
     uint64_t idle_ns; /* since it was last met */
 };
 
-/* The readers that were met in order at least once, the latest first; returns how many were
- * written, at most `room`. `now` as in follow_at(). */
+/* The readers, the latest first: those in order, and one for each folder that is read in no order
+ * at all. Returns how many were written, at most `room`. `now` as in follow_at(). */
 size_t follow_readers(const struct follow *follow, uint64_t now, struct follow_reader *readers,
                       size_t room);
 
@@ -122,6 +133,7 @@ struct follow_figures {
     uint64_t hits;     /* files that followed readers passed without asking for them */
     uint64_t lost;     /* reads of what had been read or pushed before */
     uint64_t repeated; /* second and further passes */
+    uint64_t crowded;  /* times that a reader was not followed, for want of a place */
 };
 struct follow_figures follow_figures(const struct follow *follow);
 

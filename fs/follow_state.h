@@ -20,6 +20,8 @@ struct follow {
     uint64_t reader_bytes, total_bytes, total;
     uint64_t events, serials, now;
     bool may_repeat, slow;
+    bool is_short; /* somebody was refused for the total's sake alone */
+    uint64_t crowded, chance;
     unsigned strangers; /* reads in a row that fitted no track */
     unsigned noise;     /* reads lately by readers that are not trusted */
     unsigned turn;      /* the track that is served next */
@@ -42,12 +44,15 @@ struct track *follow_find_serial(struct follow *follow, uint64_t serial);
 /* What warms this part of this epoch and was not met by a reader; NULL: nothing does. */
 struct track *follow_find_warming(struct follow *follow, uint64_t epoch, const struct plan *plan);
 /* A reader was met in a folder, away from all known ones: its track. What was warmed for it is its
- * own. */
+ * own. NULL: no place is free, and none is taken from a reader that is at work. */
 struct track *follow_start(struct follow *follow, const struct view_node *folder,
                            uint64_t position);
-/* Warms an epoch's start; what does so already, for another folder, is asked to do it here. */
+/* Warms an epoch's start; what does so already, for another folder, is asked to do it here. NULL:
+ * no place is free. */
 struct track *follow_start_warming(struct follow *follow, const char *path, uint64_t epoch,
                                    const struct plan *plan, uint64_t fields);
 void follow_release(struct follow *follow, struct track *track);
+/* It was not met for so long that its place, or its share of the bytes ahead, may be another's. */
+bool follow_is_away(const struct follow *follow, const struct track *track);
 
 #endif

@@ -81,15 +81,55 @@ static struct track *find_path(struct follow *follow, const char *path, uint64_t
     return NULL;
 }
 
-/* A free place, or that of the track which was not met for longest. */
+bool follow_is_away(const struct follow *follow, const struct track *track)
+{
+    return follow->now > track->pace.met && follow->now - track->pace.met > PACE_PAUSE_NS;
+}
+
+/* One of those that nobody trusts, by chance: of more readers than places that come in turn, the
+ * one not met for longest would always be the one that comes next. */
+static struct track *choose_untrusted(struct follow *follow)
+{
+    struct track *chosen = NULL;
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < TRACKS; i++) {
+        if (follow->tracks[i].trusted)
+            continue;
+        follow->chance = follow->chance * 6364136223846793005u + 1442695040888963407u;
+        if ((follow->chance >> 33) % ++count == 0)
+            chosen = &follow->tracks[i];
+    }
+    /* One that came on, if not for long: it may have been a reader. */
+    follow->crowded += chosen && chosen->reads > 1 &&
+                       chosen->reads * 2 >= chosen->head - chosen->begun + 1;
+    return chosen;
+}
+
+/* A free place, or one that may be taken. NULL: there is none. */
+static struct track *find_place(struct follow *follow)
+{
+    struct track *oldest = NULL;
+
+    for (unsigned i = 0; i < TRACKS; i++) {
+        struct track *track = &follow->tracks[i];
+        if (!track->folder)
+            return track;
+        if (follow_is_away(follow, track) && (!oldest || track->used < oldest->used))
+            oldest = track;
+    }
+    return oldest ? oldest : choose_untrusted(follow);
+}
+
 static struct track *begin(struct follow *follow, const char *path, uint64_t epoch,
                            const struct plan *plan)
 {
-    struct track *track = &follow->tracks[0];
+    struct track *track = find_place(follow);
 
-    for (unsigned i = 1; i < TRACKS && track->folder; i++)
-        if (!follow->tracks[i].folder || follow->tracks[i].used < track->used)
-            track = &follow->tracks[i];
+    if (!track) {
+        follow->crowded++;
+        return NULL;
+    }
     follow_release(follow, track);
     *track = (struct track){
         .folder = TRACK_FOLDER_UNKNOWN,
@@ -134,10 +174,10 @@ struct track *follow_start(struct follow *follow, const struct view_node *folder
         track->named = track->naming = position;
     } else {
         track = begin(follow, path, folder->epoch, &folder->plan);
+        if (!track)
+            return NULL;
         track->head = track->next = track->named = track->naming = track->begun = position;
         track->fields = follow->fields;
-        track->again = position < FOLLOW_MARK_EVERY &&
-                       passes_are_finished(&follow->passes, path, track->epoch);
     }
     track->folder = folder->inode;
     return track;
@@ -157,6 +197,8 @@ struct track *follow_start_warming(struct follow *follow, const char *path, uint
         return track;
     }
     track = begin(follow, path, epoch, plan);
+    if (!track)
+        return NULL;
     track->warming = true;
     track->trusted = true;
     track->window = WINDOW_MOST;

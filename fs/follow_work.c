@@ -23,13 +23,14 @@ static void warm_next_epoch(struct follow *follow, struct track *track)
         return;
     snprintf(path, sizeof path, "epoch-%llu%s", (unsigned long long)track->epoch + 1, name);
     heir = follow_start_warming(follow, path, track->epoch + 1, &track->plan, track->fields);
-    heir->elder = track->serial;
+    if (heir)
+        heir->elder = track->serial;
 }
 
 static bool may_push(const struct track *track)
 {
-    return track->folder && track->next < track->plan.length && track->next < track->named &&
-           track->next <= track->head + track->window &&
+    return track->folder && !track->gave_back && track->next < track->plan.length &&
+           track->next < track->named && track->next <= track->head + track->window &&
            (follow_is_unmet(track) || (track->reading && track->trusted));
 }
 
@@ -41,8 +42,13 @@ static bool has_room(struct follow *follow, const struct track *track, uint64_t 
     const struct track *elder = track->elder ? follow_find_serial(follow, track->elder) : NULL;
     uint64_t shared = elder ? elder->bytes : 0;
 
-    return track->bytes == 0 || (track->bytes + shared + bytes <= track->limit &&
-                                 follow->total + elsewhere + bytes <= follow->total_bytes);
+    if (track->bytes == 0)
+        return true;
+    if (track->bytes + shared + bytes > track->limit)
+        return false;
+    if (follow->total + elsewhere + bytes > follow->total_bytes)
+        follow->is_short = true;
+    return follow->total + elsewhere + bytes <= follow->total_bytes;
 }
 
 static bool claim(struct follow *follow, struct track *track, uint64_t elsewhere, uint64_t *sample)
@@ -61,8 +67,29 @@ static bool claim(struct follow *follow, struct track *track, uint64_t elsewhere
     return room;
 }
 
+bool follow_is_short(const struct follow *follow)
+{
+    return follow->is_short;
+}
+
+bool follow_give_back(struct follow *follow)
+{
+    struct track *oldest = NULL;
+
+    for (unsigned i = 0; i < TRACKS; i++) {
+        struct track *track = &follow->tracks[i];
+        if (track->folder && track->bytes && follow_is_away(follow, track) &&
+            (!oldest || track->pace.met < oldest->pace.met))
+            oldest = track;
+    }
+    if (oldest)
+        track_give_back(oldest, &follow->total);
+    return oldest != NULL;
+}
+
 bool follow_next_push(struct follow *follow, uint64_t elsewhere, struct follow_push *push)
 {
+    follow->is_short = false;
     for (unsigned i = 0; i < TRACKS; i++) {
         unsigned at = (follow->turn + i) % TRACKS;
         struct track *track = &follow->tracks[at];

@@ -6,6 +6,13 @@ void pace_begin(struct pace *pace, uint64_t now)
     *pace = (struct pace){.met = now, .rated = now, .hit_rate = -1};
 }
 
+void pace_pass(struct pace *pace, uint64_t samples, uint64_t files, uint64_t bytes)
+{
+    pace->sums.samples += samples;
+    pace->sums.files += files;
+    pace->sums.bytes += bytes;
+}
+
 static void start_anew(struct pace *pace, uint64_t now)
 {
     pace->rated = now;

@@ -11,7 +11,7 @@
 #define PACE_PAUSE_NS 5000000000u
 
 struct pace_sums {
-    uint64_t samples;   /* positions passed */
+    uint64_t samples;   /* positions passed, or read at by a reader in no order */
     uint64_t files;     /* of these, the files that the reader reads */
     uint64_t bytes;     /* theirs */
     uint64_t missed;    /* files that had to be asked for */
@@ -27,6 +27,8 @@ struct pace {
 
 /* `now` is of a clock that never goes back, in nanoseconds. */
 void pace_begin(struct pace *pace, uint64_t now);
+/* The reader passed so much. */
+void pace_pass(struct pace *pace, uint64_t samples, uint64_t files, uint64_t bytes);
 /* The reader was met; works out the rates when it is time to. */
 void pace_meet(struct pace *pace, uint64_t now);
 /* The rates as they stand at `now`: none of a reader that pauses. */

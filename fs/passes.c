@@ -5,40 +5,47 @@
 #include <string.h>
 #include <xxhash.h>
 
-static uint64_t hash_of(const char *path, uint64_t epoch)
+/* The entry of a folder that was told of, whatever the field. */
+#define TOLD 0
+
+static uint64_t hash_of(const char *path, uint64_t epoch, uint64_t field)
 {
-    uint64_t hash = XXH64(path, strlen(path), epoch);
+    const uint64_t key[] = {epoch, field};
+    uint64_t hash = XXH64(path, strlen(path), XXH64(key, sizeof key, 0));
+
     return hash ? hash : 1;
 }
 
-static struct passes_folder *find(const struct passes *passes, const char *path, uint64_t epoch)
+static bool is_known(const struct passes *passes, uint64_t hash)
 {
-    uint64_t hash = hash_of(path, epoch);
-
     for (unsigned i = 0; i < PASSES_MOST; i++)
-        if (passes->folders[i].hash == hash)
-            return (struct passes_folder *)&passes->folders[i];
-    return NULL;
+        if (passes->hashes[i] == hash)
+            return true;
+    return false;
 }
 
-void passes_finish(struct passes *passes, const char *path, uint64_t epoch)
+/* Whether it was not known. */
+static bool enter(struct passes *passes, uint64_t hash)
 {
-    if (!find(passes, path, epoch))
-        passes->folders[passes->count++ % PASSES_MOST] = (struct passes_folder){
-            hash_of(path, epoch), false};
+    bool known = is_known(passes, hash);
+
+    if (!known)
+        passes->hashes[passes->count++ % PASSES_MOST] = hash;
+    return !known;
 }
 
-bool passes_are_finished(const struct passes *passes, const char *path, uint64_t epoch)
+void passes_finish(struct passes *passes, const char *path, uint64_t epoch, uint64_t field)
 {
-    return find(passes, path, epoch) != NULL;
+    enter(passes, hash_of(path, epoch, field));
+}
+
+bool passes_are_finished(const struct passes *passes, const char *path, uint64_t epoch,
+                         uint64_t field)
+{
+    return is_known(passes, hash_of(path, epoch, field));
 }
 
 bool passes_repeat(struct passes *passes, const char *path, uint64_t epoch)
 {
-    struct passes_folder *folder = find(passes, path, epoch);
-    bool first = folder && !folder->repeated;
-
-    if (first)
-        folder->repeated = true;
-    return first;
+    return enter(passes, hash_of(path, epoch, TOLD));
 }

@@ -1,5 +1,6 @@
-/* Which folders were read to their end, to notice one that is read again: a forgotten set_epoch,
- * the field's best-known silent fault. Remembers a folder by its path and epoch, so that it is
+/* Which folders were read to their end, and in which field of their samples, to notice one that is
+ * read again: a forgotten set_epoch, the best-known silent fault in training. All labels first and
+ * then all pictures is one pass over each. Remembers a folder by its path and epoch, so that it is
  * known again after the kernel forgot its inode; the last PASSES_MOST of them. Pure. */
 #ifndef SHUFFLEFS_PASSES_H
 #define SHUFFLEFS_PASSES_H
@@ -7,21 +8,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PASSES_MOST 1024
+#define PASSES_MOST 2048
 
 struct passes {
-    uint64_t count; /* ever entered */
-    struct passes_folder {
-        uint64_t hash; /* of path and epoch; 0: none */
-        bool repeated;
-    } folders[PASSES_MOST];
+    uint64_t count;               /* ever entered */
+    uint64_t hashes[PASSES_MOST]; /* of path, epoch and field; 0: none */
 };
 
-/* The folder was read to its end. */
-void passes_finish(struct passes *passes, const char *path, uint64_t epoch);
+/* `field` is a bit of struct follow_push's. The folder was read to its end. */
+void passes_finish(struct passes *passes, const char *path, uint64_t epoch, uint64_t field);
 /* Whether it was. */
-bool passes_are_finished(const struct passes *passes, const char *path, uint64_t epoch);
-/* It is being read again. True the first time that this is said of it. */
+bool passes_are_finished(const struct passes *passes, const char *path, uint64_t epoch,
+                         uint64_t field);
+/* It is being read again, in some field. True the first time that this is said of it. */
 bool passes_repeat(struct passes *passes, const char *path, uint64_t epoch);
 
 #endif

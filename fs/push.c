@@ -120,7 +120,8 @@ void push_sample(struct push *push, const struct follow_push *what, struct push_
         push_members(push, members, many, room);
     else
         flights_end(push->flights, room->slot);
-    if (what->fields >> 63 && dataset->makes_cls && dataset->labels.of[sample] != LABELS_MISSING)
+    if ((what->fields & TRACK_FIELD_LABEL) && dataset->makes_cls &&
+        dataset->labels.of[sample] != LABELS_MISSING)
         store(push, VIEW_LABEL_INODE + sample, 0, label,
               dataset_label_text(dataset, sample, label));
 }

@@ -72,6 +72,23 @@ struct work {
     uint64_t probed; /* sample */
 };
 
+static bool next_push(struct readahead *readahead, struct work *work)
+{
+    work->kind = SAMPLE;
+    if (follow_next_push(readahead->follow, chunks_bytes_ahead(readahead->chunks), &work->sample))
+        return true;
+    work->kind = PIECE;
+    return chunks_next(readahead->chunks, follow_figures(readahead->follow).ahead, &work->chunk);
+}
+
+/* Whether somebody was refused for the total's sake, and who went away gave some of it back. */
+static bool give_back(struct readahead *readahead)
+{
+    if (!follow_is_short(readahead->follow) && !chunks_is_short(readahead->chunks))
+        return false;
+    return follow_give_back(readahead->follow) || chunks_give_back(readahead->chunks);
+}
+
 static bool next_work(struct readahead *readahead, struct work *work)
 {
     if (readahead->working >= pushers_allowed(readahead))
@@ -79,11 +96,11 @@ static bool next_work(struct readahead *readahead, struct work *work)
     work->kind = PROBE;
     if (follow_next_probe(readahead->follow, &work->probed))
         return true;
-    work->kind = SAMPLE;
-    if (follow_next_push(readahead->follow, chunks_bytes_ahead(readahead->chunks), &work->sample))
-        return true;
-    work->kind = PIECE;
-    return chunks_next(readahead->chunks, follow_figures(readahead->follow).ahead, &work->chunk);
+    do
+        if (next_push(readahead, work))
+            return true;
+    while (give_back(readahead));
+    return false;
 }
 
 static void wake_pusher(struct readahead *readahead)
@@ -362,11 +379,16 @@ void readahead_listed(struct readahead *readahead, const struct view_node *folde
 }
 
 void readahead_looked(struct readahead *readahead, const struct view_node *folder,
-                      uint64_t position)
+                      uint64_t position, uint64_t inode)
 {
+    struct view *view = readahead->push.view;
+    uint64_t member, field = TRACK_FIELD_LABEL;
+
     if (!begin_event(readahead))
         return;
-    follow_looked(readahead->follow, folder, position);
+    if (view_is_member(view, inode, &member))
+        field = track_field_bit((uint16_t)view_dataset(view)->index->members[member].field);
+    follow_looked(readahead->follow, folder, position, field);
     end_event(readahead);
 }
 
@@ -405,7 +427,7 @@ void readahead_read_stream(struct readahead *readahead, struct view_node *stream
 {
     if (!begin_event(readahead))
         return;
-    if (chunks_read(readahead->chunks, stream, from, size))
+    if (chunks_read(readahead->chunks, stream, from, size, clock_now_ns()))
         view_hold(readahead->push.view, stream);
     end_event(readahead);
 }
@@ -468,7 +490,10 @@ struct readahead_figures readahead_figures(struct readahead *readahead)
     pthread_mutex_lock(&readahead->lock);
     figures.follow = follow_figures(readahead->follow);
     figures.follow.ahead += chunks_bytes_ahead(readahead->chunks);
+    figures.follow.crowded += chunks_crowded(readahead->chunks);
     pthread_mutex_unlock(&readahead->lock);
+    if (!readahead->started) /* what readers passed over was left to them, not pushed */
+        figures.follow.ahead = figures.limit = 0;
     return figures;
 }
 

@@ -41,8 +41,9 @@ void readahead_close(struct readahead *readahead); /* NULL is fine */
 
 /* What handlers saw: see fs/follow.h. Any thread; they never wait but for arithmetic. */
 void readahead_listed(struct readahead *readahead, const struct view_node *folder, uint64_t end);
+/* `inode`: of what the name at `position` leads to. */
 void readahead_looked(struct readahead *readahead, const struct view_node *folder,
-                      uint64_t position);
+                      uint64_t position, uint64_t inode);
 void readahead_read(struct readahead *readahead, uint64_t member, bool again, uint64_t took);
 void readahead_read_on(struct readahead *readahead, uint64_t member, uint64_t took);
 void readahead_read_label(struct readahead *readahead, uint64_t sample, uint64_t took);

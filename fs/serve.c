@@ -99,7 +99,7 @@ static void note_lookup(struct serve *serve, const struct view_node *folder, con
         return;
     if (is_mark(folder, position))
         entry->entry_timeout = 0;
-    readahead_looked(serve->readahead, folder, position);
+    readahead_looked(serve->readahead, folder, position, entry->ino);
 }
 
 static void on_lookup(fuse_req_t request, fuse_ino_t parent, const char *name)

@@ -81,6 +81,7 @@ static json_t *reader(const struct follow_reader *seen)
     json_object_set_new(object, "length", number(seen->length));
     json_object_set_new(object, "samples_per_s", json_real(pace->samples_per_s));
     json_object_set_new(object, "bytes_per_s", json_real(pace->bytes_per_s));
+    json_object_set_new(object, "in_order", json_boolean(seen->in_order));
     json_object_set_new(object, "idle_s", json_real((double)seen->idle_ns / 1e9));
     if (pace->hit_rate >= 0)
         json_object_set_new(object, "hit_rate", json_real(pace->hit_rate));
@@ -138,8 +139,9 @@ static json_t *warnings(const struct control *control, const struct readahead_fi
                                           "be missing in the next; fields= mends that"));
     if (ahead->follow.repeated) {
         snprintf(text, sizeof text,
-                 "an epoch was read again %llu times: was .control written between epochs?",
-                 (unsigned long long)ahead->follow.repeated);
+                 "an epoch was read again, %llu time%s: was .control written between epochs?",
+                 (unsigned long long)ahead->follow.repeated,
+                 ahead->follow.repeated == 1 ? "" : "s");
         json_array_append_new(array, json_string(text));
     }
     if (ahead->follow.lost > ahead->files / LOST_SHARE + LOST_SHARE) {
@@ -150,6 +152,10 @@ static json_t *warnings(const struct control *control, const struct readahead_fi
                  (unsigned long long)(memory_limit() >> 20));
         json_array_append_new(array, json_string(text));
     }
+    if (ahead->follow.crowded)
+        json_array_append_new(array,
+                              json_string("so many readers at once that some are not followed: "
+                                          "nothing is read ahead for these"));
     if (atomic_load(&control->serve->counters.undone_stores))
         json_array_append_new(array, json_string("somebody stores into samples through a shared "
                                                  "mapping; that is undone"));

@@ -1,6 +1,9 @@
 /* Where a reader is, and what is ahead of it. Owns nothing. */
 #include "track.h"
 
+/* Positions that are looked at in haste, from where a reader is on. */
+#define NEXT_FEW 4
+
 uint64_t track_least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -35,6 +38,13 @@ static void take_bytes(struct track *track, uint64_t bytes, uint64_t *total)
     *total -= track_least(bytes, *total);
 }
 
+void track_give_back(struct track *track, uint64_t *total)
+{
+    take_bytes(track, track->bytes, total);
+    track->next = track->head;
+    track->gave_back = true;
+}
+
 void track_release(struct track *track, uint64_t *total)
 {
     take_bytes(track, track->bytes, total);
@@ -54,15 +64,14 @@ void track_move_next(struct track *track, const struct index *index, const struc
 void track_move_head(struct track *track, const struct index *index, const struct order *order,
                      uint64_t position, uint64_t *total)
 {
-    uint64_t fields = (uint64_t)__builtin_popcountll(track->fields);
+    uint64_t fields = (uint64_t)__builtin_popcountll(track->fields), passed = 0;
 
-    for (uint64_t p = track->head; p < track_least(position, track->next); p++) {
-        uint64_t bytes = track_bytes_at(track, index, order, p);
-        take_bytes(track, bytes, total);
-        track->pace.sums.bytes += bytes;
-    }
-    track->pace.sums.samples += position - track->head;
-    track->pace.sums.files += (position - track->head) * (fields ? fields : 1);
+    for (uint64_t p = track->head; p < track_least(position, track->next); p++)
+        passed += track_bytes_at(track, index, order, p);
+    take_bytes(track, passed, total);
+    if (track->trusted)
+        pace_pass(&track->pace, position - track->head,
+                  (position - track->head) * (fields ? fields : 1), passed);
     track->head = position;
     if (track->next < position)
         track->next = position;
@@ -103,6 +112,13 @@ static bool locate_expected(const struct track *track, const struct order *order
     return locate(track, order, sample, border, track->next + track->gap + TRACK_SLACK, position) ||
            locate(track, order, sample, track->head, track_least(track->head + TRACK_SLACK, border),
                   position);
+}
+
+/* One of the very next: so few are looked at in a moment. */
+static bool locate_next(const struct track *track, const struct order *order, uint64_t sample,
+                        uint64_t *position)
+{
+    return locate(track, order, sample, track->head, track->head + NEXT_FEW, position);
 }
 
 /* Anywhere near. */
@@ -154,8 +170,14 @@ static struct track *find_closest(struct track *tracks, size_t count, struct epo
 /* Most reads are where they are expected; the long search is for readers that were met before
  * alone, as it takes 10 us each. */
 struct track *track_recognise(struct track *tracks, size_t count, struct epochs *epochs,
-                              uint64_t sample, bool trusted, uint64_t *position)
+                              uint64_t sample, bool hasty, uint64_t *position)
 {
-    return find_closest(tracks, count, epochs, sample, locate_expected, 0, trusted, position)
-               ?: find_closest(tracks, count, epochs, sample, locate_near, 1, trusted, position);
+    struct track *track = find_closest(tracks, count, epochs, sample, locate_expected, 0, hasty,
+                                       position);
+
+    if (!track && hasty)
+        track = find_closest(tracks, count, epochs, sample, locate_next, 0, false, position);
+    if (!track)
+        track = find_closest(tracks, count, epochs, sample, locate_near, 1, hasty, position);
+    return track;
 }

@@ -45,7 +45,9 @@ struct track {
     bool warming;    /* made before any reader came */
     bool has_heir;   /* the next epoch is being warmed */
     bool reading;    /* a READ was met: pushes may go */
-    bool again;      /* the folder was read to its end before this reader started on it */
+    bool again;      /* it began on what was read to the end before, in a field that it reads */
+    uint64_t met;    /* fields that it was met at */
+    bool gave_back;  /* its share, to others: it was not met for long */
     bool counted;    /* as a repetition */
     uint64_t probe;  /* a position whose pages are dropped to see whether they are read */
     uint64_t probed; /* the last sample that this was done to */
@@ -57,6 +59,8 @@ struct index;
 
 uint64_t track_least(uint64_t a, uint64_t b);
 
+/* The bit of a made label in a mask of fields. */
+#define TRACK_FIELD_LABEL ((uint64_t)1 << 63)
 /* The bit of a field in a mask; of many fields, the last ones share one. */
 uint64_t track_field_bit(uint16_t field);
 
@@ -65,22 +69,25 @@ uint64_t track_bytes_at(const struct track *track, const struct index *index,
                         const struct order *order, uint64_t position);
 
 /* All that changes head, next or fields goes through these; `total` is the sum of all tracks'
- * bytes. The bytes ahead are those of all files between the two, whether they were pushed, are
- * being pushed, or were left to the reader. */
+ * bytes. What a trusted reader passes counts for its pace. The bytes ahead are those of all files
+ * between the two, whether they were pushed, are being pushed, or were left to the reader. */
 void track_move_next(struct track *track, const struct index *index, const struct order *order,
                      uint64_t position, uint64_t *total);
 void track_move_head(struct track *track, const struct index *index, const struct order *order,
                      uint64_t position, uint64_t *total);
 void track_add_field(struct track *track, const struct index *index, const struct order *order,
                      uint64_t bit, uint64_t *total);
+/* Others need its share: nothing is ahead of it, and nothing will be until it is met. */
+void track_give_back(struct track *track, uint64_t *total);
 void track_release(struct track *track, uint64_t *total);
 
 /* The track, of `count`, in which the sample is most likely read from: where it is expected, else
- * near. NULL: none. `trusted`: in those of trusted readers alone, which takes less time. By chance,
+ * near. NULL: none. `hasty`: of readers that are not trusted, only at their very next positions,
+ * which takes less time. By chance,
  * a sample may be near in another epoch too: the closest one counts, and of those equally close the
  * one met last. */
 struct track *track_recognise(struct track *tracks, size_t count, struct epochs *epochs,
-                              uint64_t sample, bool trusted, uint64_t *position);
+                              uint64_t sample, bool hasty, uint64_t *position);
 
 /* How far from a reader's head, and past what was claimed for it, a read is still its own: workers
  * of a DataLoader read whole batches side by side. Positions. */

@@ -7,7 +7,7 @@
  * to the first mark: on it, nothing is seen of a reader who finds all that was pushed. */
 #define WINDOW_UNMARKED (TRACK_MARK_EVERY * 3 / 2)
 /* Events that a reader who passed no marks may be away for. */
-#define AWAY_MOST 256
+#define AWAY_MOST 512
 /* READs before there is trust: of one that began at the folder's start, of others, of workers that
  * read side by side. */
 #define READS_AT_START 2

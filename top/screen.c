@@ -171,6 +171,8 @@ static struct figure time_left(const struct top_reader *reader)
 
     if (reader->progress >= 1)
         strcpy(figure.text, "done");
+    else if (!reader->idle && reader->random)
+        strcpy(figure.text, "random");
     else if (!reader->idle)
         return figure_span(reader->eta_s);
     else if (idle < 120)

@@ -172,6 +172,7 @@ static struct top_reader describe(const struct snapshot *before, const struct sn
         .idle_s = reader_number(value, "idle_s"),
         .hit_rate = reader_number(value, "hit_rate"),
         .wait_share = reader_number(value, "wait_share"),
+        .random = json_is_false(json_object_get(value, "in_order")),
     };
     double left;
 
@@ -186,6 +187,8 @@ static struct top_reader describe(const struct snapshot *before, const struct sn
     reader.idle = reader.idle_s > IDLE_S &&
                   !(reader.idle_s * reader.samples_per_s < 4 * MET_EVERY &&
                     reader.samples_per_s > 0);
+    if (reader.random)
+        reader.progress = reader.eta_s = NAN;
     return reader;
 }
 

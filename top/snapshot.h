@@ -53,6 +53,7 @@ struct top_reader {
     double progress; /* share of the epoch that was passed */
     double eta_s;    /* until its end at this rate */
     bool idle;       /* not met for a while */
+    bool random;     /* it reads in no order: no progress, no end */
 };
 
 /* The readers in an order that stays: those at work first, then by path with numbers as numbers.

@@ -1,5 +1,6 @@
 """What the status tells of readers, and epochs that are read twice or not yet."""
 import os
+import random
 
 import harness
 import tars
@@ -7,6 +8,8 @@ import torch_order
 from harness import MountCase, wait_until
 
 FOLDER = ("current", "rank-0")
+# Files of one pass that are dropped from the page cache to see whether somebody reads them.
+PROBES = 3
 REPORTED = {
     "version", "uptime_s", "fingerprint", "samples", "members", "member_bytes", "shards", "left_out", "bad_shards",
     "label", "classes", "epoch", "world", "seed", "order", "remainder", "padding", "dropped", "readers", "switches",
@@ -16,9 +19,9 @@ REPORTED = {
 
 
 class Instruments(MountCase):
-    def prepare(self, n, options="", size=3000):
+    def prepare(self, n, options="", size=3000, cls=None):
         self.n = n
-        self.data_set = tars.make_dataset(self.tmp / "shards", n, size=lambda i: size + i % 7)
+        self.data_set = tars.make_dataset(self.tmp / "shards", n, size=lambda i: size + i % 7, cls=cls)
         self.made = self.mount(self.data_set.shards, options)
         return self.made
 
@@ -59,7 +62,25 @@ class Instruments(MountCase):
         self.assertEqual((reader["path"], reader["epoch"], reader["rank"], reader["world"], reader["length"]),
                          ("current/rank-0", 0, 0, 1, 2000))
         self.assertGreaterEqual(reader["position"], 2000 - 256)
+        self.assertTrue(reader["in_order"])
         self.assertGreaterEqual(reader["wait_share"], 0)
+
+    def test_a_reader_in_no_order_is_shown_once_and_hits_nothing(self):
+        mount = self.prepare(20000, size=100)
+        places = list(range(self.n))
+        random.Random(1).shuffle(places)
+        for position in places[:1500]:
+            mount.read(*FOLDER, "%08d.jpg" % position)
+        status = mount.status()
+        self.assertEqual([reader["in_order"] for reader in status["readers"]], [False])
+        self.assertLess(status["hits"], 100)
+
+    def test_without_read_ahead_nothing_is_ahead(self):
+        mount = self.prepare(600, "readahead=0")
+        self.read_all(0)
+        status = mount.status()
+        self.assertEqual((status["pushed"], status["pushed_unread"], status["pushed_limit"]), (0, 0, 0))
+        self.assertEqual(len(status["readers"]), 1)
 
     def test_a_second_pass_is_counted_and_logged_once_for_its_folder(self):
         self.second_passes(1500)
@@ -85,10 +106,22 @@ class Instruments(MountCase):
         mount = self.prepare(1500)
         for epoch in (0, 1, 2):
             mount.set_epoch(epoch)
+            self.look_at_all(mount)
             self.read_all(epoch)
-            for name in mount.list(*FOLDER):
-                os.stat(mount.path(*FOLDER, name))
-        self.assertEqual(mount.status()["repeated_epochs"], 0)
+            self.look_at_all(mount)
+        self.assertEqual((mount.status()["repeated_epochs"], mount.stderr()), (0, ""))
+
+    def test_all_labels_and_then_all_pictures_is_one_pass(self):
+        mount = self.prepare(700, cls=lambda i: b"%d" % (i % 10))
+        for field in ("cls", "jpg"):
+            for position in range(self.n):
+                mount.read(*FOLDER, "%08d.%s" % (position, field))
+        self.assertEqual((mount.status()["repeated_epochs"], mount.stderr()), (0, ""))
+
+    @staticmethod
+    def look_at_all(mount):
+        for name in mount.list(*FOLDER):
+            os.stat(mount.path(*FOLDER, name))
 
     def test_a_second_pass_in_sequential_order_is_as_it_should_be(self):
         mount = self.prepare(600, "order=sequential")
@@ -107,17 +140,16 @@ class Instruments(MountCase):
         mount.set_epoch(1)
         before = mount.status()["reads"]
         self.read_all(1, listed=False)
-        self.assertEqual(mount.status()["reads"], before)
+        self.assertLessEqual(mount.status()["reads"], before + PROBES)
 
     @harness.needs_root
     def test_an_epoch_that_is_written_is_read_ahead_before_the_first_reader_comes(self):
         mount = self.prepare(400)
         mount.set_epoch(5)
         wait_until(lambda: mount.status()["pushed_files"] == self.n, "epoch 5 is read ahead")
-        before = mount.status()["reads"]
-        self.assertEqual(before, 0)
-        self.read_all(5, listed=False)
         self.assertEqual(mount.status()["reads"], 0)
+        self.read_all(5, listed=False)
+        self.assertLessEqual(mount.status()["reads"], PROBES)
 
     @harness.needs_root
     def test_a_rank_whose_file_is_written_is_read_ahead_and_no_other(self):
@@ -127,7 +159,7 @@ class Instruments(MountCase):
         for position, sample in enumerate(torch_order.rank_order(self.n, 4, 2, epoch=3)):
             self.assertEqual(self.made.read("current", "rank-2", "%08d.jpg" % position),
                              self.data_set.data(sample, "jpg"))
-        self.assertEqual(self.made.status()["reads"], 0)
+        self.assertLessEqual(self.made.status()["reads"], PROBES)
 
     def test_every_way_of_reading_shards_gives_the_same_bytes(self):
         self.prepare(500)

@@ -3,6 +3,7 @@
 
 #include "../../fs/follow.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,7 +60,7 @@ static void read_on(uint64_t from, uint64_t end, uint64_t stride, bool again)
 {
     for (uint64_t p = from; p < end; p++) {
         if (p % FOLLOW_MARK_EVERY == 0)
-            follow_looked(follow, folder, p);
+            follow_looked(follow, folder, p, 1);
         if ((p - from) % stride == 0)
             follow_read(follow, member_at(p), again, 0);
     }
@@ -87,7 +88,7 @@ Test(follow, a_listing_alone_pushes_nothing)
     follow_listed(follow, folder, SAMPLES);
     cr_assert_eq(push_all(NULL, NULL), 0);
     for (uint64_t p = 0; p < 2000; p++)
-        follow_looked(follow, folder, p);
+        follow_looked(follow, folder, p, 1);
     cr_assert_eq(push_all(NULL, NULL), 0);
     end();
 }
@@ -107,7 +108,7 @@ Test(follow, pushes_stay_ahead_of_a_reader_in_order_and_the_window_grows)
         before = last;
         for (; at <= last; at++)
             if (at % FOLLOW_MARK_EVERY == 0)
-                follow_looked(follow, folder, at);
+                follow_looked(follow, folder, at, 1);
         read_on(at, at + 1, 1, false);
         cr_assert(push_all(&first, &last) > 0);
         cr_assert(first > before + 1);
@@ -131,7 +132,7 @@ Test(follow, every_position_is_pushed_or_read_once_and_none_past_the_end)
             follow_read(follow, member_at(p), false, 0);
             seen[p]++;
         } else if (p % FOLLOW_MARK_EVERY == 0) {
-            follow_looked(follow, folder, p);
+            follow_looked(follow, folder, p, 1);
         }
         for (int i = 0; i < 3 && follow_next_push(follow, 0, &push); i++) {
             cr_assert(push.position < length);
@@ -186,12 +187,12 @@ Test(follow, what_the_reader_passed_is_no_longer_ahead)
     follow_read(follow, member_at(1), false, 0);
     push_all(NULL, &last);
     for (uint64_t mark = FOLLOW_MARK_EVERY; mark < SAMPLES; mark += FOLLOW_MARK_EVERY) {
-        follow_looked(follow, folder, mark);
+        follow_looked(follow, folder, mark, 1);
         push_all(NULL, &last);
         if (mark < last)
             cr_assert_eq(follow_figures(follow).ahead, (last + 1 - mark) * BYTES);
     }
-    follow_looked(follow, folder, SAMPLES - 1);
+    follow_looked(follow, folder, SAMPLES - 1, 1);
     cr_assert(follow_figures(follow).ahead <= 2 * BYTES);
     end();
 }
@@ -227,7 +228,7 @@ Test(follow, interleaved_batches_are_one_reader)
             for (uint64_t worker = 0; worker < 4; worker++) {
                 uint64_t p = start + worker * 64 + i;
                 if (p % FOLLOW_MARK_EVERY == 0)
-                    follow_looked(follow, folder, p);
+                    follow_looked(follow, folder, p, 1);
                 if (!seen[p]) {
                     seen[p] = 1;
                     reads++;
@@ -252,7 +253,7 @@ Test(follow, names_are_looked_up_ahead_of_a_reader_that_never_listed)
     begin(1 << 30, 1 << 30, 1);
     cr_assert(!follow_next_names(follow, &names));
     for (uint64_t p = 0; p < 8; p++)
-        follow_looked(follow, folder, p);
+        follow_looked(follow, folder, p, 1);
     cr_assert(follow_next_names(follow, &names));
     cr_assert_str_eq(names.path, "current/rank-0");
     cr_assert(names.start <= 8 && names.end > 1000);
@@ -260,7 +261,7 @@ Test(follow, names_are_looked_up_ahead_of_a_reader_that_never_listed)
     named = names.end;
     /* Then only the marks are met. */
     for (uint64_t mark = FOLLOW_MARK_EVERY; mark < SAMPLES; mark += FOLLOW_MARK_EVERY) {
-        follow_looked(follow, folder, mark);
+        follow_looked(follow, folder, mark, 1);
         while (follow_next_names(follow, &names)) {
             cr_assert_eq(names.start, named, "no gap and nothing twice");
             named = names.end;
@@ -278,9 +279,9 @@ Test(follow, pushes_wait_for_names)
     uint64_t last = 0;
 
     begin(1 << 30, 1 << 30, 1);
-    follow_looked(follow, folder, 0);
+    follow_looked(follow, folder, 0, 1);
     follow_read(follow, member_at(0), false, 0);
-    follow_looked(follow, folder, 1);
+    follow_looked(follow, folder, 1, 1);
     follow_read(follow, member_at(1), false, 0);
     cr_assert_eq(push_all(NULL, NULL), 0);
     cr_assert(follow_next_names(follow, &names));
@@ -310,22 +311,90 @@ Test(follow, pages_that_the_kernel_dropped_are_pushed_again)
     end();
 }
 
-Test(follow, more_folders_than_tracks_push_out_the_oldest)
+/* Folders of as many epochs, of which the first READs come in turn, as from the workers of many
+ * ranks. Returns how many get pushes. */
+static unsigned read_in_turn(unsigned first, unsigned count)
 {
-    begin(1 << 30, 1 << 30, 1);
-    for (uint64_t i = 0; i < 500; i++) {
-        folder->inode = VIEW_NODE_INODE + i;
-        folder->epoch = i;
-        follow_listed(follow, folder, SAMPLES);
-        follow_read(follow, member_at(0), false, 0);
-        follow_read(follow, member_at(1), false, 0);
-        push_all(NULL, NULL);
+    static unsigned char served[1000];
+    struct follow_push push;
+    unsigned sum = 0;
+
+    memset(served, 0, sizeof served);
+    for (uint64_t p = 0; p < 40; p++) {
+        for (unsigned i = first; i < first + count; i++) {
+            folder->inode = VIEW_NODE_INODE + i;
+            folder->epoch = i;
+            snprintf(folder->name, 16, "rank-%u", i);
+            if (p == 0)
+                follow_listed(follow, folder, SAMPLES);
+            else
+                follow_looked(follow, folder, p, 1);
+            follow_read(follow, member_at(p), false, 0);
+            while (follow_next_push(follow, 0, &push))
+                served[push.epoch] = 1;
+        }
     }
-    cr_assert(follow_figures(follow).ahead < (uint64_t)64 * 600 * BYTES);
+    for (unsigned i = first; i < first + count; i++)
+        sum += served[i];
+    return sum;
+}
+
+Test(follow, of_more_readers_than_places_most_are_served)
+{
+    unsigned served;
+
+    begin(1 << 30, 1 << 30, 1);
+    follow_at(follow, 1000000000, false);
+    served = read_in_turn(0, 80);
+    cr_assert(served >= 32 && served <= 64, "%u", served);
+    cr_assert(follow_figures(follow).crowded > 0);
+    /* Those went away; others come. */
+    follow_at(follow, 8000000000, false);
+    served = read_in_turn(100, 60);
+    cr_assert(served >= 58, "%u", served);
     end();
 }
 
-/* A reader takes every position in order, and is met at marks and at what was not pushed. */
+Test(follow, who_went_away_gives_back_its_share_when_others_need_it)
+{
+    uint64_t last = 0, before;
+
+    begin(600 * BYTES, 800 * BYTES, 1);
+    follow_at(follow, 1000000000, false);
+    follow_listed(follow, folder, SAMPLES);
+    read_on(0, 300, 1, false);
+    push_all(NULL, NULL);
+    read_on(300, 600, 50, false);
+    push_all(NULL, NULL);
+    before = follow_figures(follow).ahead;
+    cr_assert(before > 500 * BYTES, "%llu", (unsigned long long)before);
+    folder->inode++;
+    folder->epoch = 7;
+    follow_listed(follow, folder, SAMPLES);
+    read_on(0, 300, 1, false);
+    push_all(NULL, &last);
+    cr_assert(follow_is_short(follow));
+    cr_assert(!follow_give_back(follow), "the other may still be about");
+    follow_at(follow, 7000000000, false);
+    read_on(300, 320, 1, false);
+    push_all(NULL, NULL);
+    cr_assert(follow_is_short(follow));
+    cr_assert(follow_give_back(follow));
+    cr_assert(push_all(NULL, NULL) > 200);
+    cr_assert(!follow_give_back(follow), "nobody else is away");
+    /* It comes back, and has its part of what there is. */
+    folder->inode--;
+    folder->epoch = 0;
+    read_on(600, 700, 1, false);
+    push_all(NULL, NULL);
+    cr_assert(follow_figures(follow).ahead <= 800 * BYTES);
+    end();
+}
+
+/* A reader takes every position in order, and is met at marks and at what was not pushed. It reads
+ * one field, and `looks` at that one. */
+static uint64_t looks = 1;
+
 static void read_through(bool cached)
 {
     static unsigned char pushed[SAMPLES];
@@ -334,7 +403,7 @@ static void read_through(bool cached)
     memset(pushed, 0, sizeof pushed);
     for (uint64_t p = 0; p < folder->plan.length; p++) {
         if (p % FOLLOW_MARK_EVERY == 0 || p + 1 == folder->plan.length)
-            follow_looked(follow, folder, p);
+            follow_looked(follow, folder, p, looks);
         if (!cached && !pushed[p])
             follow_read(follow, member_at(p), false, 0);
         while (follow_next_push(follow, 0, &push))
@@ -370,7 +439,7 @@ Test(follow, the_next_epoch_is_warmed_when_this_one_is_claimed)
     folder->epoch = 1;
     follow_listed(follow, folder, folder->plan.length);
     for (uint64_t p = 0; p < warmed; p += FOLLOW_MARK_EVERY)
-        follow_looked(follow, folder, p);
+        follow_looked(follow, folder, p, 1);
     follow_read(follow, member_at(warmed), false, 0);
     cr_assert(follow_next_push(follow, 0, &push));
     other = push.position;
@@ -465,7 +534,7 @@ Test(follow, looking_at_all_names_again_is_no_pass_and_reading_what_is_cached_is
     follow_listed(follow, folder, SAMPLES);
     read_through(false);
     /* `ls -l`: marks alone, and what is probed is not read. */
-    follow_looked(follow, folder, 0);
+    follow_looked(follow, folder, 0, 1);
     cr_assert(follow_next_probe(follow, &sample));
     order = epochs_get(epochs, 0);
     cr_assert(sample == order_sample(order, 60), "a little ahead of it");
@@ -475,13 +544,44 @@ Test(follow, looking_at_all_names_again_is_no_pass_and_reading_what_is_cached_is
         ;
     cr_assert_eq(follow_figures(follow).repeated, 0u);
     /* A reader whose files are all cached but the one that was probed. */
-    follow_looked(follow, folder, 0);
+    follow_looked(follow, folder, 0, 1);
     while (!follow_next_probe(follow, &sample))
-        follow_looked(follow, folder, 0);
+        follow_looked(follow, folder, 0, 1);
     follow_read(follow, sample, true, 0);
     cr_assert_eq(follow_figures(follow).repeated, 1u);
     cr_assert_eq(follow_figures(follow).lost, 0u, "dropped on purpose");
     cr_assert(follow_next_repeat(follow, path, &epoch));
+    end();
+}
+
+/* All labels first, then all pictures. */
+Test(follow, reading_an_epochs_fields_one_after_the_other_is_one_pass)
+{
+    begin(1 << 30, 1 << 30, 1);
+    follow_listed(follow, folder, SAMPLES);
+    for (uint32_t field = 0; field < 3; field++) {
+        for (uint64_t i = 0; i < SAMPLES; i++)
+            set.members[i].field = field;
+        looks = (uint64_t)1 << field;
+        read_through(false);
+        cr_assert_eq(follow_figures(follow).repeated, 0u, "field %u", field);
+    }
+    read_through(false);
+    cr_assert_eq(follow_figures(follow).repeated, 1u);
+    looks = 1;
+    end();
+}
+
+/* As by a loader that wants all sizes before it reads. */
+Test(follow, looking_at_all_names_before_reading_is_no_pass)
+{
+    begin(1 << 30, 1 << 30, 1);
+    follow_listed(follow, folder, SAMPLES);
+    read_through(true);
+    read_through(false);
+    cr_assert_eq(follow_figures(follow).repeated, 0u);
+    read_through(false);
+    cr_assert_eq(follow_figures(follow).repeated, 1u);
     end();
 }
 
@@ -529,6 +629,26 @@ Test(follow, hits_are_what_was_passed_without_being_asked_for)
     end();
 }
 
+Test(follow, a_reader_in_no_order_is_shown_once_and_hits_nothing)
+{
+    struct follow_reader readers[64];
+    uint64_t random = 99;
+
+    begin(1 << 30, 1 << 30, 1);
+    for (int i = 0; i < 5000; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        follow_at(follow, 1000000000 + (uint64_t)i * 1000000, false);
+        follow_looked(follow, folder, (random >> 33) % SAMPLES, 1);
+        follow_read(follow, member_at((random >> 33) % SAMPLES), false, 0);
+    }
+    cr_assert(follow_readers(follow, 6000000000, readers, 64) <= 1u);
+    cr_assert(!readers[0].in_order);
+    cr_assert(follow_figures(follow).hits < 50, "%llu",
+              (unsigned long long)follow_figures(follow).hits);
+    cr_assert_eq(follow_figures(follow).crowded, 0u);
+    end();
+}
+
 Test(follow, a_reader_is_the_same_after_the_kernel_forgot_its_folder)
 {
     struct follow_reader readers[4];
@@ -539,7 +659,7 @@ Test(follow, a_reader_is_the_same_after_the_kernel_forgot_its_folder)
         follow_read(follow, member_at(p), false, 0);
     push_all(NULL, NULL);
     folder->inode++;
-    follow_looked(follow, folder, 600);
+    follow_looked(follow, folder, 600, 1);
     for (uint64_t p = 600; p < 900; p++)
         follow_read(follow, member_at(p), false, 0);
     push_all(NULL, NULL);

@@ -230,6 +230,19 @@ Test(top, a_slow_reader_that_is_seldom_met_is_not_idle)
     snapshot_close(&now);
 }
 
+Test(top, a_reader_in_no_order_has_no_progress_and_no_end)
+{
+    struct snapshot now = parse("{\"readers\":[{\"path\":\"p\",\"position\":499,\"length\":1000,"
+                                "\"samples_per_s\":10.0,\"idle_s\":0.1,\"in_order\":false}]}",
+                                12);
+    struct top_reader *readers;
+
+    cr_assert_eq(snapshot_readers(NULL, &now, &readers), 1);
+    cr_assert(readers[0].random && isnan(readers[0].progress) && isnan(readers[0].eta_s));
+    free(readers);
+    snapshot_close(&now);
+}
+
 Test(top, a_reader_without_a_rate_gets_one_from_its_positions)
 {
     static const char form[] = "{\"readers\":[{\"path\":\"current/rank-0\",\"epoch\":1,"
