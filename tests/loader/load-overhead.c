@@ -3,8 +3,9 @@
  * First the files of FOLDER (a folder of folders of JPEGs) are read into memory. Then, in turn and
  * ROUNDS times: two threads decode them from memory (RandomResizedCrop 224, flip, float32 NCHW into
  * a batch's memory) with nothing around, and the loader with two workers runs an epoch of each
- * PATH. For each the medians of CPU time and wall time an image, and their ratio to the bare
- * threads. CPU time tells on a machine that others use too. */
+ * PATH. For each the medians of CPU time (and the kernel's share of it) and wall time an image, and
+ * of the rate in relation to the bare threads in the same round, with the quartiles. CPU time tells
+ * on a machine that others use too. Who goes first in a round changes from round to round. */
 #include "../../loader/catalog.h"
 #include "../../loader/image.h"
 #include "../../loader/pixels.h"
@@ -35,13 +36,20 @@ static atomic_ullong next_file;
 static float *batches;
 static struct pixels_table table;
 
-static double process_cpu(void)
+/* One pass: seconds before it and while it runs, microseconds an image after it. */
+struct pass {
+    double cpu, system, wall;
+};
+
+static struct pass now(void)
 {
     struct rusage used;
+    double user, system;
 
     getrusage(RUSAGE_SELF, &used);
-    return (double)used.ru_utime.tv_sec + (double)used.ru_stime.tv_sec +
-           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+    user = (double)used.ru_utime.tv_sec + (double)used.ru_utime.tv_usec / 1e6;
+    system = (double)used.ru_stime.tv_sec + (double)used.ru_stime.tv_usec / 1e6;
+    return (struct pass){user + system, system, (double)tally_now() / 1e9};
 }
 
 static void *bare_main(void *argument)
@@ -141,71 +149,97 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *values, int count)
+/* The value below which `share` of them lie. */
+static double quantile(double *values, int count, double share)
 {
     qsort(values, (size_t)count, sizeof *values, compare);
-    return values[count / 2];
+    return values[(int)(share * (count - 1) + 0.5)];
+}
+
+enum { CPU, SYSTEM, WALL, RATE_CPU, RATE_WALL, FIGURES };
+
+static void show(const char *name, const struct pass *passes, const struct pass *bare, int rounds)
+{
+    double *figures[FIGURES];
+
+    for (int i = 0; i < FIGURES; i++)
+        figures[i] = calloc((size_t)rounds, sizeof **figures);
+    for (int i = 0; i < rounds; i++) {
+        figures[CPU][i] = passes[i].cpu;
+        figures[SYSTEM][i] = passes[i].system;
+        figures[WALL][i] = passes[i].wall;
+        figures[RATE_CPU][i] = bare[i].cpu / passes[i].cpu;
+        figures[RATE_WALL][i] = bare[i].wall / passes[i].wall;
+    }
+    printf("%-40s %6.1f us CPU (%5.1f kernel), %6.1f us wall; rate / bare: "
+           "%.3f (%.3f - %.3f) by CPU, %.3f (%.3f - %.3f) by wall\n",
+           name, quantile(figures[CPU], rounds, 0.5), quantile(figures[SYSTEM], rounds, 0.5),
+           quantile(figures[WALL], rounds, 0.5), quantile(figures[RATE_CPU], rounds, 0.5),
+           quantile(figures[RATE_CPU], rounds, 0.25), quantile(figures[RATE_CPU], rounds, 0.75),
+           quantile(figures[RATE_WALL], rounds, 0.5), quantile(figures[RATE_WALL], rounds, 0.25),
+           quantile(figures[RATE_WALL], rounds, 0.75));
+    for (int i = 0; i < FIGURES; i++)
+        free(figures[i]);
+}
+
+static struct sl_loader *open_way(const char *word)
+{
+    struct sl_config config = SL_CONFIG_INIT;
+    struct sl_loader *loader;
+    const char *equals = strchr(word, '=');
+
+    config.path = equals ? equals + 1 : word;
+    config.source = strncmp(word, "stream=", 7) == 0 ? SL_SOURCE_MOUNT_TAR : SL_SOURCE_AUTO;
+    config.output = SL_FLOAT32_NCHW;
+    config.batch_size = BATCH;
+    config.flip = 0.5;
+    config.workers = THREADS;
+    memcpy(config.mean, mean, sizeof mean);
+    memcpy(config.deviation, deviation, sizeof deviation);
+    if (sl_open(&loader, &config)) {
+        fprintf(stderr, "%s\n", sl_error(NULL));
+        exit(1);
+    }
+    return loader;
 }
 
 int main(int count, char **arguments)
 {
     struct sl_loader *loaders[WAYS] = {0};
-    int rounds = count > 2 ? atoi(arguments[2]) : 0, ways = count - 3;
-    double *cpu[WAYS], *wall[WAYS], bare_cpu = 0, bare_wall = 0;
+    struct pass *passes[WAYS];
+    int rounds = count > 2 ? atoi(arguments[2]) : 0, ways = count - 2;
 
-    if (rounds < 1 || ways < 0 || ways >= WAYS)
+    if (rounds < 1 || ways < 1 || ways > WAYS)
         return 2;
     read_files(arguments[1]);
     pixels_table_fill(&table, mean, deviation);
     batches = mmap(NULL, ROWS * (size_t)SIDE * SIDE * 12, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     madvise(batches, ROWS * (size_t)SIDE * SIDE * 12, MADV_HUGEPAGE);
-    for (int way = 0; way <= ways; way++) {
-        struct sl_config config = SL_CONFIG_INIT;
-
-        cpu[way] = calloc((size_t)rounds, sizeof **cpu);
-        wall[way] = calloc((size_t)rounds, sizeof **wall);
-        if (!way)
-            continue;
-        config.path = strchr(arguments[2 + way], '=') ? strchr(arguments[2 + way], '=') + 1
-                                                      : arguments[2 + way];
-        config.source = strncmp(arguments[2 + way], "stream=", 7) == 0 ? SL_SOURCE_MOUNT_TAR
-                                                                       : SL_SOURCE_AUTO;
-        config.output = SL_FLOAT32_NCHW;
-        config.batch_size = BATCH;
-        config.flip = 0.5;
-        config.workers = THREADS;
-        memcpy(config.mean, mean, sizeof mean);
-        memcpy(config.deviation, deviation, sizeof deviation);
-        if (sl_open(&loaders[way], &config)) {
-            fprintf(stderr, "%s\n", sl_error(NULL));
-            return 1;
-        }
-        run_loader(loaders[way], 1); /* warm */
+    for (int way = 0; way < ways; way++) {
+        passes[way] = calloc((size_t)rounds, sizeof **passes);
+        if (way)
+            loaders[way] = open_way(arguments[2 + way]);
+        (void)(way ? run_loader(loaders[way], 1) : run_bare(1)); /* warm */
     }
-    run_bare(1);
     for (int round = 0; round < rounds; round++)
-        for (int way = 0; way <= ways; way++) {
-            double start_cpu = process_cpu();
-            uint64_t start = tally_now();
-            uint64_t done = way ? run_loader(loaders[way], (uint64_t)round + 2)
-                                : run_bare((uint64_t)round + 2);
+        for (int i = 0; i < ways; i++) {
+            int way = (round + i) % ways;
+            uint64_t epoch = (uint64_t)round + 2;
+            struct pass start = now(), end;
+            double done = (double)(way ? run_loader(loaders[way], epoch) : run_bare(epoch));
 
-            cpu[way][round] = (process_cpu() - start_cpu) / (double)done * 1e6;
-            wall[way][round] = (double)(tally_now() - start) / (double)done / 1e3;
+            end = now();
+            passes[way][round] = (struct pass){(end.cpu - start.cpu) / done * 1e6,
+                                               (end.system - start.system) / done * 1e6,
+                                               (end.wall - start.wall) / done * 1e6};
         }
-    for (int way = 0; way <= ways; way++) {
-        double c = median(cpu[way], rounds), w = median(wall[way], rounds);
-
-        if (!way) {
-            bare_cpu = c;
-            bare_wall = w;
-        }
-        printf(
-            "%-50s %7.1f us CPU, %7.1f us wall an image; rate / bare: %.3f by CPU, %.3f by wall\n",
-            way ? arguments[2 + way] : "bare threads, from memory", c, w, bare_cpu / c,
-            bare_wall / w);
+    for (int way = 0; way < ways; way++)
+        show(way ? arguments[2 + way] : "bare threads, from memory", passes[way], passes[0],
+             rounds);
+    for (int way = 0; way < ways; way++) {
         sl_close(loaders[way]);
+        free(passes[way]);
     }
     return 0;
 }
