@@ -272,121 +272,6 @@ static void pick_positions(struct catalog *catalog, const struct settings *setti
     catalog->count = kept;
 }
 
-/* NULL: `error` and the fault tell why. */
-static struct catalog *make(const char *folder, bool grouped, int *error, struct fault *fault)
-{
-    struct catalog *catalog = calloc(1, sizeof *catalog);
-
-    if (!catalog) {
-        *error = fault_set(fault, -ENOMEM, "no memory for the names of %s", folder);
-        return NULL;
-    }
-    catalog->grouped = grouped;
-    catalog->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (catalog->folder < 0) {
-        *error = fault_file(fault, -errno, folder);
-        free(catalog);
-        return NULL;
-    }
-    *error = 0;
-    return catalog;
-}
-
-int catalog_open_folder(struct catalog **out, const char *path, bool grouped,
-                        const struct settings *settings, struct fault *fault)
-{
-    struct fault inner = {""};
-    uint64_t files;
-    int error;
-    struct catalog *catalog = make(path, grouped, &error, fault);
-
-    if (!catalog)
-        return error;
-    error = list_folder(catalog, "", 0, !grouped, &inner);
-    if (error) {
-        fault_set(fault, error, "%s: %s", path, inner.text);
-        catalog_close(catalog);
-        return error;
-    }
-    files = catalog->count;
-    error = sort_names(catalog);
-    if (!error && grouped)
-        pick_positions(catalog, settings);
-    else if (!error)
-        error = pick_files(catalog, settings);
-    if (error)
-        fault_set(fault, error, "no memory for the names of %s", path);
-    else if (!catalog->count && files)
-        error = fault_set(fault, -ENODATA,
-                          "%s: none of its %llu files is a sample's content (the first is %s); "
-                          "config.field names its extension",
-                          path, (unsigned long long)files, catalog->names);
-    else if (!catalog->count)
-        error = fault_set(fault, -ENODATA, "%s has no sample", path);
-    if (error) {
-        catalog_close(catalog);
-        return error;
-    }
-    *out = catalog;
-    return 0;
-}
-
-static int add_line(struct catalog *catalog, char *line)
-{
-    char *blank, *end = line + strlen(line);
-    int64_t label = SAMPLE_NO_LABEL;
-
-    while (end > line && (end[-1] == '\r' || end[-1] == ' ' || end[-1] == '\t'))
-        *--end = '\0';
-    if (!*line || *line == '#')
-        return 0;
-    for (blank = end; blank > line && blank[-1] != ' ' && blank[-1] != '\t';)
-        blank--;
-    if (blank > line && sample_parse_label(blank, (size_t)(end - blank), &label)) {
-        while (blank > line && (blank[-1] == ' ' || blank[-1] == '\t'))
-            *--blank = '\0';
-        if (!*line)
-            return -EINVAL; /* a label by itself */
-    }
-    return add_name(catalog, "", line, label);
-}
-
-int catalog_open_text(struct catalog **out, const char *folder, char *text, size_t length,
-                      struct fault *fault)
-{
-    uint64_t line = 1;
-    int error;
-    struct catalog *catalog = make(folder, false, &error, fault);
-
-    if (!catalog)
-        return error;
-    for (size_t at = 0; !error && at < length; line++) {
-        char *end = memchr(text + at, '\n', length - at);
-        size_t stop = end ? (size_t)(end - text) : length;
-
-        text[stop] = '\0';
-        if (strlen(text + at) != stop - at)
-            error = fault_set(fault, -EBADMSG, "line %llu has a NUL byte: this is no list",
-                              (unsigned long long)line);
-        else
-            error = add_line(catalog, text + at);
-        if (error == -EINVAL)
-            error = fault_set(fault, -EBADMSG, "line %llu has a label and no path",
-                              (unsigned long long)line);
-        else if (error == -ENOMEM)
-            fault_set(fault, error, "no memory for %llu lines", (unsigned long long)line);
-        at = stop + 1;
-    }
-    if (!error && !catalog->count)
-        error = fault_set(fault, -ENODATA, "the list is empty");
-    if (error) {
-        catalog_close(catalog);
-        return error;
-    }
-    *out = catalog;
-    return 0;
-}
-
 /* A mount's list is made while it is read, and says its size: but what a file gives is what counts.
  */
 static int read_text(const char *path, char **out, size_t *length, struct fault *fault)
@@ -429,6 +314,180 @@ static int read_text(const char *path, char **out, size_t *length, struct fault 
     close(fd);
     *out = text;
     *length = have;
+    return 0;
+}
+
+/* A line's path and label, both in place: what is left in `line` is the path; "": the line says
+ * nothing. 0, or -EINVAL: a label by itself. */
+static int parse_line(char *line, int64_t *label)
+{
+    char *blank, *end = line + strlen(line);
+
+    *label = SAMPLE_NO_LABEL;
+    while (end > line && (end[-1] == '\r' || end[-1] == ' ' || end[-1] == '\t'))
+        *--end = '\0';
+    if (*line == '#')
+        *line = '\0';
+    if (!*line)
+        return 0;
+    for (blank = end; blank > line && blank[-1] != ' ' && blank[-1] != '\t';)
+        blank--;
+    if (blank > line && sample_parse_label(blank, (size_t)(end - blank), label))
+        while (blank > line && (blank[-1] == ' ' || blank[-1] == '\t'))
+            *--blank = '\0';
+    return *line ? 0 : -EINVAL;
+}
+
+/* The list beside a rank folder has all labels in one read, where each .cls is three system calls
+ * and, past the names that a listing primes, a round trip to the mount. Lines and entries are in
+ * the same order; an entry without a line, as where there is no list, keeps its .cls. */
+static void take_labels(struct catalog *catalog, char *text, size_t length)
+{
+    uint64_t number = 0;
+
+    for (size_t at = 0; at < length && number < catalog->count;) {
+        char *line = text + at, *end = memchr(line, '\n', length - at), *base;
+        size_t stem;
+        int64_t label;
+        uint64_t found = number;
+
+        if (!end)
+            end = text + length;
+        *end = '\0';
+        at = (size_t)(end - text) + 1;
+        if (parse_line(line, &label) || label == SAMPLE_NO_LABEL)
+            continue;
+        base = strrchr(line, '/') ? strrchr(line, '/') + 1 : line;
+        stem = (size_t)(sample_extension(base, false) - base);
+        /* Samples without a content are in the list alone, and others in the folder alone. */
+        while (found < catalog->count && strncmp(name_of(catalog, found), base, stem) < 0)
+            found++;
+        if (found == catalog->count)
+            return;
+        number = found;
+        if (strncmp(name_of(catalog, number), base, stem) == 0)
+            catalog->entries[number++].label = label;
+    }
+}
+
+/* Never fails: labels that are not known now are read with their samples. */
+static void find_labels(struct catalog *catalog, const char *folder)
+{
+    char path[PATH_MAX], *text;
+    size_t length;
+    bool wanted = false;
+
+    for (uint64_t i = 0; !wanted && i < catalog->count; i++)
+        wanted = catalog->entries[i].label == LABEL_BESIDE;
+    if (!wanted || snprintf(path, sizeof path, "%s.list", folder) >= (int)sizeof path ||
+        read_text(path, &text, &length, NULL))
+        return;
+    take_labels(catalog, text, length);
+    free(text);
+}
+
+/* NULL: `error` and the fault tell why. */
+static struct catalog *make(const char *folder, bool grouped, int *error, struct fault *fault)
+{
+    struct catalog *catalog = calloc(1, sizeof *catalog);
+
+    if (!catalog) {
+        *error = fault_set(fault, -ENOMEM, "no memory for the names of %s", folder);
+        return NULL;
+    }
+    catalog->grouped = grouped;
+    catalog->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (catalog->folder < 0) {
+        *error = fault_file(fault, -errno, folder);
+        free(catalog);
+        return NULL;
+    }
+    *error = 0;
+    return catalog;
+}
+
+int catalog_open_folder(struct catalog **out, const char *path, bool grouped,
+                        const struct settings *settings, struct fault *fault)
+{
+    struct fault inner = {""};
+    uint64_t files;
+    int error;
+    struct catalog *catalog = make(path, grouped, &error, fault);
+
+    if (!catalog)
+        return error;
+    error = list_folder(catalog, "", 0, !grouped, &inner);
+    if (error) {
+        fault_set(fault, error, "%s: %s", path, inner.text);
+        catalog_close(catalog);
+        return error;
+    }
+    files = catalog->count;
+    error = sort_names(catalog);
+    if (!error && grouped) {
+        pick_positions(catalog, settings);
+        find_labels(catalog, path);
+    } else if (!error) {
+        error = pick_files(catalog, settings);
+    }
+    if (error)
+        fault_set(fault, error, "no memory for the names of %s", path);
+    else if (!catalog->count && files)
+        error = fault_set(fault, -ENODATA,
+                          "%s: none of its %llu files is a sample's content (the first is %s); "
+                          "config.field names its extension",
+                          path, (unsigned long long)files, catalog->names);
+    else if (!catalog->count)
+        error = fault_set(fault, -ENODATA, "%s has no sample", path);
+    if (error) {
+        catalog_close(catalog);
+        return error;
+    }
+    *out = catalog;
+    return 0;
+}
+
+static int add_line(struct catalog *catalog, char *line)
+{
+    int64_t label;
+    int error = parse_line(line, &label);
+
+    return error || !*line ? error : add_name(catalog, "", line, label);
+}
+
+int catalog_open_text(struct catalog **out, const char *folder, char *text, size_t length,
+                      struct fault *fault)
+{
+    uint64_t line = 1;
+    int error;
+    struct catalog *catalog = make(folder, false, &error, fault);
+
+    if (!catalog)
+        return error;
+    for (size_t at = 0; !error && at < length; line++) {
+        char *end = memchr(text + at, '\n', length - at);
+        size_t stop = end ? (size_t)(end - text) : length;
+
+        text[stop] = '\0';
+        if (strlen(text + at) != stop - at)
+            error = fault_set(fault, -EBADMSG, "line %llu has a NUL byte: this is no list",
+                              (unsigned long long)line);
+        else
+            error = add_line(catalog, text + at);
+        if (error == -EINVAL)
+            error = fault_set(fault, -EBADMSG, "line %llu has a label and no path",
+                              (unsigned long long)line);
+        else if (error == -ENOMEM)
+            fault_set(fault, error, "no memory for %llu lines", (unsigned long long)line);
+        at = stop + 1;
+    }
+    if (!error && !catalog->count)
+        error = fault_set(fault, -ENODATA, "the list is empty");
+    if (error) {
+        catalog_close(catalog);
+        return error;
+    }
+    *out = catalog;
     return 0;
 }
 

@@ -1,10 +1,11 @@
 /* The samples of a folder or list, by number: names and labels in memory, content read on request.
  *
  * A folder is read with those in it. On a mount's rank folder a sample is all files of one
- * position. In any other folder each file with a content's extension is a sample, in the order of
- * their paths, component by component in byte order; its label is the integer in the .cls beside it
- * (its name with the last extension exchanged), and where the folder has no .cls at all, the number
- * of the first folder on its path among the sorted ones: a folder of classes.
+ * position, and labels are taken from the rank-R.list beside it. In any other folder each file with
+ * a content's extension is a sample, in the order of their paths, component by component in byte
+ * order; its label is the integer in the .cls beside it (its name with the last extension
+ * exchanged), and where the folder has no .cls at all, the number of the first folder on its path
+ * among the sorted ones: a folder of classes.
  *
  * A list has a line a sample: PATH, blanks, LABEL; relative to the list's folder. Empty lines and
  * those that start with # are passed over. A line that does not end in an integer is all path. */

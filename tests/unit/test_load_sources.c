@@ -114,6 +114,54 @@ Test(load_sources, a_cls_beside_a_file_is_its_label)
     end();
 }
 
+/* As a mount shows them; a label that only the list has, one that only the .cls has, lines of
+ * samples that are not in the folder, and one cut short. */
+Test(load_sources, a_rank_folder_s_labels_come_from_the_list_beside_it)
+{
+    static const int64_t expected[] = {7, 20, SAMPLE_NO_LABEL, 9, 50};
+    struct sl_config config;
+    struct settings settings;
+    struct catalog *catalog;
+    struct sample sample;
+    struct fault fault;
+    uint8_t buffer[9];
+    char name[32];
+
+    begin();
+    for (int i = 0; i < 5; i++) {
+        snprintf(name, sizeof name, "rank-0/%08d.txt", 2 * i);
+        write_text(name, "x");
+        if (i != 2) {
+            snprintf(name, sizeof name, "rank-0/%08d.cls", 2 * i);
+            write_text(name, i == 1 ? "20" : i == 4 ? "50" : "1");
+        }
+    }
+    write_text("rank-0.list",
+               "../epoch-0/rank-0/00000000.txt 7\n../epoch-0/rank-0/00000001.txt 8\n"
+               " 5\n\n../epoch-0/rank-0/00000002.txt\n"
+               "../epoch-0/rank-0/00000006.txt 9\nno-name 3\n../epoch-0/rank-0/0000000");
+    config = bytes_config("rank-0");
+    cr_assert_eq(settings_make(&settings, &config, &fault), 0);
+    cr_assert_eq(catalog_open_folder(&catalog, config.path, true, &settings, &fault), 0);
+    cr_assert_eq(catalog_count(catalog), 5);
+    for (uint64_t i = 0; i < 5; i++) {
+        int64_t known;
+
+        catalog_name(catalog, i, &known);
+        cr_assert_eq(known,
+                     i == 0 || i == 3 ? expected[i]
+                     : i == 2         ? SAMPLE_NO_LABEL
+                                      : -2,
+                     "%d: %lld", (int)i, (long long)known);
+        catalog_read(catalog, i, buffer, 8, &sample);
+        cr_assert_eq(sample.label, expected[i], "%d", (int)i);
+        cr_assert_eq(sample.size, 1);
+    }
+    catalog_close(catalog);
+    settings_free(&settings);
+    end();
+}
+
 Test(load_sources, a_list_has_paths_with_blanks_and_labels_at_the_end)
 {
     struct sl_config config;
