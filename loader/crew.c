@@ -1,6 +1,5 @@
-/* The threads of a pipeline: workers that make rows, the feeder that reads a stream ahead of them,
- * and the asker that tells the kernel which files come next where storage is slow. */
-#include "pipeline.h"
+/* The threads' loops. */
+#include "crew.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -10,10 +9,18 @@
 /* How far the kernel is asked ahead, in files, and for how long after a read that had to wait. */
 enum { AHEAD_FILES = 64, AHEAD_LASTS = 1024 };
 
-struct pipeline_thread {
+struct crew_worker {
     struct pipeline *pipeline;
     struct worker worker;
     pthread_t thread;
+};
+
+struct crew {
+    struct pipeline *pipeline;
+    size_t opened, started; /* of the workers */
+    struct crew_worker *workers;
+    bool has_feeder, has_asker;
+    pthread_t feeder, asker;
 };
 
 static uint64_t rows_ready(const struct pipeline *pipeline)
@@ -104,7 +111,7 @@ static void finish_rows(struct pipeline *pipeline, struct worker *worker, struct
         memcpy(pipeline->last_bad, worker->last_bad, sizeof pipeline->last_bad);
         worker->troubled = false;
     }
-    if (worker->waited && pipeline->has_asker) {
+    if (worker->waited && pipeline->asks_ahead) {
         pipeline->ahead_until = first + AHEAD_LASTS;
         worker->waited = false;
     }
@@ -119,9 +126,9 @@ static void finish_rows(struct pipeline *pipeline, struct worker *worker, struct
 
 static void *worker_main(void *argument)
 {
-    struct pipeline_thread *thread = argument;
-    struct pipeline *pipeline = thread->pipeline;
-    struct worker *worker = &thread->worker;
+    struct crew_worker *self = argument;
+    struct pipeline *pipeline = self->pipeline;
+    struct worker *worker = &self->worker;
     uint64_t rows = pipeline->settings.config.batch_size, since = tally_now(), now;
 
     pthread_mutex_lock(&pipeline->lock);
@@ -298,99 +305,96 @@ static void *asker_main(void *argument)
     return NULL;
 }
 
-static int start_threads(struct pipeline *pipeline)
+static int start_threads(struct crew *crew)
 {
-    bool stream = pipeline->place.kind == PLACE_TAR;
+    struct pipeline *pipeline = crew->pipeline;
+    int error;
 
-    for (; pipeline->started < pipeline->worker_count; pipeline->started++) {
-        struct pipeline_thread *thread = &pipeline->threads[pipeline->started];
-        int error = pthread_create(&thread->thread, NULL, worker_main, thread);
+    for (; crew->started < crew->opened; crew->started++) {
+        struct crew_worker *worker = &crew->workers[crew->started];
 
+        error = pthread_create(&worker->thread, NULL, worker_main, worker);
         if (error)
             return -error;
-        pthread_setname_np(thread->thread, "sl-worker");
+        pthread_setname_np(worker->thread, "sl-worker");
     }
-    if (stream) {
-        int error = pthread_create(&pipeline->feeder, NULL, feeder_main, pipeline);
-
+    if (pipeline->place.kind == PLACE_TAR) {
+        error = pthread_create(&crew->feeder, NULL, feeder_main, pipeline);
         if (error)
             return -error;
-        pipeline->has_feeder = true;
-        pthread_setname_np(pipeline->feeder, "sl-feeder");
-    } else if (!pipeline->place.mounted) { /* a mount reads ahead by itself */
-        int error = pthread_create(&pipeline->asker, NULL, asker_main, pipeline);
-
+        crew->has_feeder = true;
+        pthread_setname_np(crew->feeder, "sl-feeder");
+    }
+    if (pipeline->asks_ahead) {
+        error = pthread_create(&crew->asker, NULL, asker_main, pipeline);
         if (error)
             return -error;
-        pthread_mutex_lock(&pipeline->lock);
-        pipeline->has_asker = true;
-        pthread_mutex_unlock(&pipeline->lock);
-        pthread_setname_np(pipeline->asker, "sl-asker");
+        crew->has_asker = true;
+        pthread_setname_np(crew->asker, "sl-asker");
     }
     return 0;
 }
 
-int crew_start(struct pipeline *pipeline, struct fault *fault)
+static int start(struct crew *crew, struct fault *fault)
 {
-    const struct sl_config *config = &pipeline->settings.config;
-    size_t count = (size_t)config->workers;
+    struct pipeline *pipeline = crew->pipeline;
+    size_t count = (size_t)pipeline->settings.config.workers;
     sigset_t all, before;
     int error;
 
-    /* Images take long enough to be taken one by one; of bytes, a thousand take no longer. */
-    pipeline->chunk = 1;
-    if (!pipeline->settings.images) {
-        pipeline->chunk = config->batch_size / (2 * count);
-        pipeline->chunk = pipeline->chunk < 1 ? 1 : pipeline->chunk > 32 ? 32 : pipeline->chunk;
-    }
-    pipeline->threads = calloc(count, sizeof *pipeline->threads);
-    if (!pipeline->threads)
+    crew->workers = calloc(count, sizeof *crew->workers);
+    if (!crew->workers)
         return fault_set(fault, -ENOMEM, "no memory for %zu workers", count);
-    for (; pipeline->worker_count < count; pipeline->worker_count++) {
-        struct pipeline_thread *thread = &pipeline->threads[pipeline->worker_count];
+    for (; crew->opened < count; crew->opened++) {
+        struct crew_worker *worker = &crew->workers[crew->opened];
 
-        thread->pipeline = pipeline;
-        error = worker_open(&thread->worker, &pipeline->settings, pipeline->backend,
+        worker->pipeline = pipeline;
+        error = worker_open(&worker->worker, &pipeline->settings, pipeline->backend,
                             pipeline->state, pipeline->place.kind != PLACE_TAR, fault);
         if (error)
             return error;
     }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = start_threads(pipeline);
+    error = start_threads(crew);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error ? fault_set(fault, error, "no thread can be started: %s", fault_meaning(error))
                  : 0;
 }
 
-void crew_stop(struct pipeline *pipeline)
+int crew_start(struct crew **out, struct pipeline *pipeline, struct fault *fault)
 {
-    pthread_mutex_lock(&pipeline->lock);
-    pipeline->quit = true;
-    pipeline->running = false;
-    if (pipeline->feeding)
-        tarstream_stop(pipeline->stream);
-    pthread_cond_broadcast(&pipeline->work);
-    pthread_cond_broadcast(&pipeline->room);
-    pthread_mutex_unlock(&pipeline->lock);
-    while (pipeline->started)
-        pthread_join(pipeline->threads[--pipeline->started].thread, NULL);
-    if (pipeline->has_feeder)
-        pthread_join(pipeline->feeder, NULL);
-    if (pipeline->has_asker)
-        pthread_join(pipeline->asker, NULL);
-    pipeline->has_feeder = pipeline->has_asker = false;
-    while (pipeline->worker_count)
-        worker_close(&pipeline->threads[--pipeline->worker_count].worker);
-    free(pipeline->threads);
-    pipeline->threads = NULL;
+    struct crew *crew = calloc(1, sizeof *crew);
+    int error;
+
+    if (!crew)
+        return fault_set(fault, -ENOMEM, "no memory for threads");
+    crew->pipeline = pipeline;
+    error = start(crew, fault);
+    if (error) {
+        crew_stop(crew);
+        return error;
+    }
+    *out = crew;
+    return 0;
 }
 
-void crew_calm(struct pipeline *pipeline)
+void crew_stop(struct crew *crew)
 {
-    if (pipeline->feeding)
-        tarstream_stop(pipeline->stream);
-    pthread_cond_broadcast(&pipeline->room);
-    while (pipeline->busy || pipeline->feeding)
-        pthread_cond_wait(&pipeline->calm, &pipeline->lock);
+    if (!crew)
+        return;
+    pthread_mutex_lock(&crew->pipeline->lock);
+    crew->pipeline->quit = true;
+    pipeline_halt(crew->pipeline);
+    pthread_mutex_unlock(&crew->pipeline->lock);
+    while (crew->started)
+        pthread_join(crew->workers[--crew->started].thread, NULL);
+    if (crew->has_feeder)
+        pthread_join(crew->feeder, NULL);
+    if (crew->has_asker)
+        pthread_join(crew->asker, NULL);
+    while (crew->opened)
+        worker_close(&crew->workers[--crew->opened].worker);
+    free(crew->workers);
+    free(crew);
 }

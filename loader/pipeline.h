@@ -1,4 +1,4 @@
-/* The threads and the order of things: from a place to settled batches, in order.
+/* What the threads share: the epoch, which row is whose, and the batches on their way.
  *
  * A batch is a slot while it is made. Slots are given to batches in the epoch's order; workers take
  * rows in that order too, whichever batch they are in, so all work on the batch that is wanted
@@ -7,7 +7,8 @@
  * that writes a batch's last row settles the batch.
  *
  * Nothing of what a row becomes depends on who makes it or when. One lock guards everything that
- * moves between threads; nobody reads, decodes or copies under it. */
+ * moves between threads; nobody reads, decodes or copies under it. This module starts no thread and
+ * delivers nothing: crew.h has the threads that work here, batches.h what the caller does. */
 #ifndef SHUFFLELOAD_PIPELINE_H
 #define SHUFFLELOAD_PIPELINE_H
 
@@ -33,7 +34,8 @@ struct pipeline {
     void *state;
     struct slots slots;
     uint64_t opened_ns;
-    uint64_t chunk; /* rows that a worker takes at once */
+    uint64_t chunk;  /* rows that a worker takes at once */
+    bool asks_ahead; /* the kernel is told of files to come when reads wait */
 
     /* The epoch: changed under the lock, and only while no worker is busy and the feeder is calm;
      * so those read it without the lock. */
@@ -79,11 +81,6 @@ struct pipeline {
     uint64_t stream_read_ns, stream_wait_ns, consumer_wait_ns;
     uint64_t feed_waited_ns; /* for room, within the sample being fed */
     char last_bad[512];
-
-    size_t worker_count, started; /* threads */
-    struct pipeline_thread *threads;
-    bool has_feeder, has_asker;
-    pthread_t feeder, asker;
 };
 
 /* A row's sample from the feeder to a worker. */
@@ -93,26 +90,29 @@ struct fed_row {
     uint64_t piece; /* of the ring */
 };
 
-int pipeline_open(struct pipeline **out, const struct sl_config *config, struct fault *fault);
+/* Settings, place and memory, without an epoch. On an error nothing is left to be closed. */
+int pipeline_open(struct pipeline *pipeline, const struct sl_config *config, struct fault *fault);
+/* Once no thread is left. */
 void pipeline_close(struct pipeline *pipeline);
 
-/* The pipeline's side of the functions of the same names in shuffleload.h. */
-int pipeline_seek(struct pipeline *pipeline, uint64_t epoch, uint64_t after);
-int pipeline_next(struct pipeline *pipeline, struct sl_batch **out, int milliseconds);
-int pipeline_release(struct pipeline *pipeline, struct sl_batch *batch);
-void pipeline_cancel(struct pipeline *pipeline);
+/* All that follow: under the lock. */
 
-/* Under the lock. Rows that will be delivered: without the last batch where that is dropped. */
+/* Rows that will be delivered: without the last batch where that is dropped. */
 uint64_t pipeline_rows_wanted(const struct pipeline *pipeline);
 
-/* For the threads' file, under the lock. */
-void pipeline_assign(struct pipeline *pipeline); /* gives free slots to the next batches */
+/* Gives free slots to the next batches. */
+void pipeline_assign(struct pipeline *pipeline);
+void pipeline_free_slot(struct pipeline *pipeline, struct slot *slot);
+
+/* The stream has ended, by an error or not: the number of rows is known from here on. */
 void pipeline_end_stream(struct pipeline *pipeline, int error);
 
-/* The threads. */
-int crew_start(struct pipeline *pipeline, struct fault *fault);
-void crew_stop(struct pipeline *pipeline);
-/* Under the lock: waits until no thread works; `running` is false and stays so. */
-void crew_calm(struct pipeline *pipeline);
+/* No row is taken or fed any more; a read that waits in the stream ends; who waits looks again. */
+void pipeline_halt(struct pipeline *pipeline);
+/* After that: until no thread is at work. */
+void pipeline_wait_calm(struct pipeline *pipeline);
+
+/* While all is calm: drops what was made of the epoch, but for batches that the caller holds. */
+void pipeline_forget_epoch(struct pipeline *pipeline);
 
 #endif

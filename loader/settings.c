@@ -182,7 +182,7 @@ int settings_make(struct settings *settings, const struct sl_config *given, stru
             return fault_set(fault, -EINVAL,
                              "the configuration sets members that this library "
                              "(%s) does not have",
-                             sl_version());
+                             SETTINGS_VERSION);
     memcpy(config, given, known);
     config->size = sizeof *config;
     if (!config->path || !*config->path) {

@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The library's; rules.mk has it too. */
+#define SETTINGS_VERSION "0.1.0"
+
 enum { SETTINGS_FIELDS_MAX = 16, SETTINGS_ALIGNMENT = 64 };
 
 struct settings {

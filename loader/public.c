@@ -1,18 +1,16 @@
 /* The library's functions: arguments checked, children of fork() turned away, texts handed out.
- * What they do is in pipeline.c. */
+ * What they do is in batches.c. */
 #include "shuffleload.h"
 
-#include "pipeline.h"
+#include "batches.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define VERSION "0.1.0"
-
 struct sl_loader {
-    struct pipeline *pipeline;
+    struct batches batches;
     pid_t owner;
 };
 
@@ -45,7 +43,7 @@ int sl_open(struct sl_loader **out, const struct sl_config *config)
     if (!loader)
         return fault_set(&open_fault, -ENOMEM, "no memory for a loader");
     loader->owner = getpid();
-    error = pipeline_open(&loader->pipeline, config, &open_fault);
+    error = batches_open(&loader->batches, config, &open_fault);
     if (error) {
         free(loader);
         return error;
@@ -62,7 +60,7 @@ int sl_next(struct sl_loader *loader, struct sl_batch **batch, int milliseconds)
         return -EINVAL;
     if (!is_ours(loader))
         return -EOWNERDEAD;
-    return pipeline_next(loader->pipeline, batch, milliseconds);
+    return batches_next(&loader->batches, batch, milliseconds);
 }
 
 int sl_release(struct sl_loader *loader, struct sl_batch *batch)
@@ -71,7 +69,7 @@ int sl_release(struct sl_loader *loader, struct sl_batch *batch)
         return -EINVAL;
     if (!is_ours(loader))
         return -EOWNERDEAD;
-    return pipeline_release(loader->pipeline, batch);
+    return batches_release(&loader->batches, batch);
 }
 
 int sl_seek(struct sl_loader *loader, uint64_t epoch, uint64_t after)
@@ -80,7 +78,7 @@ int sl_seek(struct sl_loader *loader, uint64_t epoch, uint64_t after)
         return -EINVAL;
     if (!is_ours(loader))
         return -EOWNERDEAD;
-    return pipeline_seek(loader->pipeline, epoch, after);
+    return batches_seek(&loader->batches, epoch, after);
 }
 
 int sl_set_epoch(struct sl_loader *loader, uint64_t epoch)
@@ -111,8 +109,8 @@ int sl_position(struct sl_loader *loader, struct sl_position *position)
         return -EINVAL;
     if (!is_ours(loader))
         return -EOWNERDEAD;
-    pipeline = loader->pipeline;
-    lock = &loader->pipeline->lock;
+    pipeline = &loader->batches.pipeline;
+    lock = &loader->batches.pipeline.lock;
     pthread_mutex_lock(lock);
     now.epoch = pipeline->epoch;
     now.after = pipeline->at.base + pipeline->rows_delivered * pipeline->place.world;
@@ -139,7 +137,7 @@ int sl_stats(struct sl_loader *loader, struct sl_stats *stats)
         return -EINVAL;
     if (!is_ours(loader))
         return -EOWNERDEAD;
-    pipeline = loader->pipeline;
+    pipeline = &loader->batches.pipeline;
     pthread_mutex_lock(&pipeline->lock);
     tally = pipeline->tally;
     now.batches = pipeline->batches_out;
@@ -176,14 +174,14 @@ int sl_stats(struct sl_loader *loader, struct sl_stats *stats)
 void sl_cancel(struct sl_loader *loader)
 {
     if (loader && is_ours(loader))
-        pipeline_cancel(loader->pipeline);
+        batches_cancel(&loader->batches);
 }
 
 void sl_close(struct sl_loader *loader)
 {
     if (!loader || !is_ours(loader))
         return;
-    pipeline_close(loader->pipeline);
+    batches_close(&loader->batches);
     free(loader);
 }
 
@@ -193,9 +191,9 @@ const char *sl_error(struct sl_loader *loader)
         return open_fault.text;
     if (!is_ours(loader))
         return "the loader belongs to the process that forked this one: open it after the fork";
-    pthread_mutex_lock(&loader->pipeline->lock);
-    told = loader->pipeline->fault;
-    pthread_mutex_unlock(&loader->pipeline->lock);
+    pthread_mutex_lock(&loader->batches.pipeline.lock);
+    told = loader->batches.pipeline.fault;
+    pthread_mutex_unlock(&loader->batches.pipeline.lock);
     return told.text;
 }
 
@@ -217,5 +215,5 @@ const char *sl_status_text(int status)
 
 const char *sl_version(void)
 {
-    return VERSION;
+    return SETTINGS_VERSION;
 }
