@@ -149,6 +149,20 @@ class Library(MountCase):
         declared = set(re.findall(r"\b(sl_\w+)\(", "".join(re.findall(r"^SL_API [^;]*;", header, re.M))))
         self.assertEqual(declared, static)
 
+    def test_the_manual_page_has_every_function_constant_and_member(self):
+        header = (harness.ROOT / "loader" / "shuffleload.h").read_text(encoding="utf-8")
+        page = (harness.ROOT / "man" / "shuffleload.3").read_text(encoding="utf-8")
+        told = set(re.findall(r"[\w]+", page))
+        header = re.sub(r"/\*.*?\*/", "", header, flags=re.S)
+        wanted = set(re.findall(r"\b(?:sl_\w+(?=\()|SL_(?!API)\w+)", header))
+        for body in re.findall(r"^struct sl_\w+ \{(.*?)^\};", header, re.S | re.M):
+            wanted.update(re.findall(r"(\w+)(?:\[\d+\])*(?=[,;])", body))
+        self.assertIn("deviation", wanted)
+        self.assertEqual(wanted - told, set())
+        if shutil.which("groff"):
+            result = harness.run(["groff", "-mandoc", "-Tascii", "-ww", "-z", harness.ROOT / "man" / "shuffleload.3"])
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+
     def test_the_header_stands_alone_in_c_and_cpp(self):
         for language, standard in (("c", "c99"), ("c", "c17"), ("c++", "c++11")):
             if language == "c++" and not shutil.which("c++"):
