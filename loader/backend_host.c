@@ -3,6 +3,8 @@
 #include "pixels.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -31,11 +33,35 @@ static void host_close(void *state)
     free(state);
 }
 
+/* What the machine can give, swap included; where it does not say, anything. The kernel promises
+ * more than it has, and ends a process, not always the one that asked, when that is touched. */
+static uint64_t memory_available(void)
+{
+    FILE *file = fopen("/proc/meminfo", "re");
+    char line[128];
+    unsigned long long kib, sum = 0;
+    bool found = false;
+
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) {
+            found = true;
+            sum += kib;
+        } else if (sscanf(line, "SwapFree: %llu kB", &kib) == 1) {
+            sum += kib;
+        }
+    if (file)
+        fclose(file);
+    return found ? sum << 10 : UINT64_MAX;
+}
+
 static void *host_memory_take(void *state, size_t bytes)
 {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory;
 
     (void)state;
+    if (bytes > memory_available())
+        return NULL;
+    memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return NULL;
     /* Large pages where the kernel has them: a batch of floats is 150 MB. Then touched, so that

@@ -214,6 +214,9 @@ int place_epoch(const struct place *place, uint64_t epoch, uint64_t after, struc
     char resumed[40] = "";
     struct stat stat_;
 
+    if (after > SETTINGS_POSITION_MOST)
+        return fault_set(fault, -EINVAL, "cannot go on after sample %llu: at most 2^62",
+                         (unsigned long long)after);
     if (after < start)
         after = start;
     out->base = after;

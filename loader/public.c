@@ -5,6 +5,8 @@
 #include "batches.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +18,22 @@ struct sl_loader {
 
 /* What sl_error(NULL) and sl_error(loader) give to this thread. */
 static _Thread_local struct fault open_fault, told;
+
+/* A call that cannot be right: changes nothing but the text of the last error. */
+__attribute__((format(printf, 2, 3))) static int refuse(struct sl_loader *loader,
+                                                        const char *format, ...)
+{
+    struct fault fault;
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(fault.text, sizeof fault.text, format, arguments);
+    va_end(arguments);
+    pthread_mutex_lock(&loader->batches.pipeline.lock);
+    loader->batches.pipeline.fault = fault;
+    pthread_mutex_unlock(&loader->batches.pipeline.lock);
+    return -EINVAL;
+}
 
 static bool is_ours(const struct sl_loader *loader)
 {
@@ -56,16 +74,18 @@ int sl_next(struct sl_loader *loader, struct sl_batch **batch, int milliseconds)
 {
     if (batch)
         *batch = NULL;
-    if (!loader || !batch)
+    if (!loader)
         return -EINVAL;
     if (!is_ours(loader))
         return -EOWNERDEAD;
+    if (!batch)
+        return refuse(loader, "sl_next() without a place for the batch");
     return batches_next(&loader->batches, batch, milliseconds);
 }
 
 int sl_release(struct sl_loader *loader, struct sl_batch *batch)
 {
-    if (!loader || !batch)
+    if (!loader)
         return -EINVAL;
     if (!is_ours(loader))
         return -EOWNERDEAD;
@@ -86,13 +106,17 @@ int sl_set_epoch(struct sl_loader *loader, uint64_t epoch)
     return sl_seek(loader, epoch, 0);
 }
 
+/* No later version's struct is as large: a larger size is memory that was never set. */
+enum { STRUCT_MOST = 65536 };
+
 /* Fills as much of the caller's struct as it has, where both know it; the rest is 0. */
-static int give(void *to, const void *from, size_t size)
+static int give(struct sl_loader *loader, const char *name, void *to, const void *from, size_t size)
 {
     size_t known = *(const size_t *)to;
 
-    if (known < 2 * sizeof(size_t))
-        return -EINVAL;
+    if (known < 2 * sizeof(size_t) || known > STRUCT_MOST)
+        return refuse(loader, "%s.size is %zu: it has to be sizeof(struct sl_%s), %zu", name, known,
+                      name, size);
     memset(to, 0, known);
     memcpy(to, from, known < size ? known : size);
     *(size_t *)to = known;
@@ -105,10 +129,12 @@ int sl_position(struct sl_loader *loader, struct sl_position *position)
     const struct pipeline *pipeline;
     pthread_mutex_t *lock;
 
-    if (!loader || !position)
+    if (!loader)
         return -EINVAL;
     if (!is_ours(loader))
         return -EOWNERDEAD;
+    if (!position)
+        return refuse(loader, "sl_position() without a struct to fill");
     pipeline = &loader->batches.pipeline;
     lock = &loader->batches.pipeline.lock;
     pthread_mutex_lock(lock);
@@ -123,7 +149,7 @@ int sl_position(struct sl_loader *loader, struct sl_position *position)
         now.batches = (pipeline_rows_wanted(pipeline) + rows - 1) / rows;
     }
     pthread_mutex_unlock(lock);
-    return give(position, &now, sizeof now);
+    return give(loader, "position", position, &now, sizeof now);
 }
 
 int sl_stats(struct sl_loader *loader, struct sl_stats *stats)
@@ -133,10 +159,12 @@ int sl_stats(struct sl_loader *loader, struct sl_stats *stats)
     struct tally tally;
     uint64_t stages;
 
-    if (!loader || !stats)
+    if (!loader)
         return -EINVAL;
     if (!is_ours(loader))
         return -EOWNERDEAD;
+    if (!stats)
+        return refuse(loader, "sl_stats() without a struct to fill");
     pipeline = &loader->batches.pipeline;
     pthread_mutex_lock(&pipeline->lock);
     tally = pipeline->tally;
@@ -168,7 +196,7 @@ int sl_stats(struct sl_loader *loader, struct sl_stats *stats)
     stages = tally.wait_storage_ns + tally.read_ns + tally.decode_ns + tally.resize_ns +
              tally.normalise_ns + tally.wait_consumer_ns + tally.idle_ns;
     now.other_ns = tally.workers_ns > stages ? tally.workers_ns - stages : 0;
-    return give(stats, &now, sizeof now);
+    return give(loader, "stats", stats, &now, sizeof now);
 }
 
 void sl_cancel(struct sl_loader *loader)

@@ -15,11 +15,10 @@ enum {
     WORKERS_MOST = 1024,
     SLOTS_MOST = 4096,
     EXTENSION_MOST = 255,
+    CONFIG_MOST = 65536, /* bytes: a larger `size` was never set */
 };
-/* Positions are added and multiplied: below these nothing overflows. */
-#define WORLD_MOST    ((uint64_t)1 << 32)
-#define POSITION_MOST ((uint64_t)1 << 62)
-#define BYTES_MOST    ((uint64_t)1 << 40)
+#define WORLD_MOST ((uint64_t)1 << 32)
+#define BYTES_MOST ((uint64_t)1 << 40)
 
 static bool within(double value, double least, double most)
 {
@@ -42,7 +41,8 @@ static void fill_defaults(struct sl_config *config)
     if (!config->shorter) {
         /* Of the larger: so the crop fits into any image, whatever its shape. */
         int side = config->width > config->height ? config->width : config->height;
-        config->shorter = (int)((side * 8LL + 3) / 7);
+        long long shorter = (side * 8LL + 3) / 7;
+        config->shorter = (int)(shorter < SIDE_MOST ? shorter : SIDE_MOST);
     }
     if (config->area_least == 0 && config->area_most == 0) {
         config->area_least = 0.08;
@@ -87,8 +87,10 @@ static int check_numbers(const struct sl_config *config, struct fault *fault)
         return refuse(fault, "world", (double)config->world, "at most 4294967296");
     if (config->world ? config->rank >= config->world : config->rank >= WORLD_MOST)
         return refuse(fault, "rank", (double)config->rank, "it has to be below the world");
-    if (config->start > POSITION_MOST)
+    if (config->start > SETTINGS_POSITION_MOST)
         return refuse(fault, "start", (double)config->start, "at most 2^62");
+    if (config->after > SETTINGS_POSITION_MOST)
+        return refuse(fault, "after", (double)config->after, "at most 2^62");
     if (config->batch_size > BATCH_MOST)
         return refuse(fault, "batch_size", (double)config->batch_size, "at most 65536");
     if (config->width < 1 || config->width > SIDE_MOST)
@@ -152,7 +154,7 @@ static int split_fields(struct settings *settings, const char *text, struct faul
     while (rest) {
         char *field = strsep(&rest, "/");
 
-        if (!*field || strlen(field) > EXTENSION_MOST)
+        if (!*field || *field == '.' || strlen(field) > EXTENSION_MOST)
             return fault_set(fault, -EINVAL,
                              "config.field is '%s': extensions without their "
                              "first dot, with / between several",
@@ -174,6 +176,11 @@ int settings_make(struct settings *settings, const struct sl_config *given, stru
     memset(settings, 0, sizeof *settings);
     if (!given || given->size < offsetof(struct sl_config, path) + sizeof given->path)
         return fault_set(fault, -EINVAL, "config.size is not set: start from SL_CONFIG_INIT");
+    if (given->size > CONFIG_MOST)
+        return fault_set(fault, -EINVAL,
+                         "config.size is %zu, no size of a configuration: start "
+                         "from SL_CONFIG_INIT",
+                         given->size);
     /* A newer program may know more members than this library: fine while they have their default,
      * a lie to the caller otherwise. */
     known = given->size < sizeof *config ? given->size : sizeof *config;

@@ -12,6 +12,9 @@
 /* The library's; rules.mk has it too. */
 #define SETTINGS_VERSION "0.1.0"
 
+/* Of the global order: positions are added and multiplied, and below this nothing overflows. */
+#define SETTINGS_POSITION_MOST ((uint64_t)1 << 62)
+
 enum { SETTINGS_FIELDS_MAX = 16, SETTINGS_ALIGNMENT = 64 };
 
 struct settings {

@@ -67,8 +67,8 @@ enum {
 /* Where samples come from. */
 enum sl_source {
     /* What `path` is decides: a folder with .control/fingerprint in it is a mount, another folder
-     * a folder; a file whose name ends in .tar (or .tar.gz, .tar.zst, .tar.xz, .tar.bz2, .tar.lz4),
-     * a fifo or a socket is a tar; another file is a list. */
+     * a folder; a file whose name ends in .tar (or .tar.gz, .tgz, .tar.zst, .tar.xz, .tar.bz2,
+     * .tar.lz4), a fifo or a socket is a tar; another file is a list. */
     SL_SOURCE_AUTO = 0,
     SL_SOURCE_MOUNT = 1,     /* a mount's root: rank folders, epoch-E/rank-R-of-W */
     SL_SOURCE_MOUNT_TAR = 2, /* a mount's root: its streams, epoch-E/rank-R-of-W.tar */
