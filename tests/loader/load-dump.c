@@ -1,8 +1,9 @@
 /* What a loader gives, as text, for the mount tests: load-dump NAME=VALUE...
  *
  * Names are those of sl_config's numbers and texts, and epochs=A,B,C: epochs to run one after the
- * other. A line a sample (epoch, batch, position, label, status, name, and a hash of the row), one
- * a batch, one an epoch. Ends with 1 and the library's text on an error. */
+ * other, leave=N: after N batches an epoch is left (0: at its end). A line a sample (epoch, batch,
+ * position, label, status, name, and a hash of the row), one a batch, one an epoch. Ends with 1 and
+ * the library's text on an error. */
 #include "../../loader/shuffleload.h"
 
 #include <inttypes.h>
@@ -85,6 +86,7 @@ int main(int count, char **arguments)
     struct sl_loader *loader;
     struct sl_batch *batch;
     char *epochs = NULL, *word;
+    uint64_t leave = 0;
     int status = 0;
 
     for (int i = 1; i < count; i++) {
@@ -95,6 +97,8 @@ int main(int count, char **arguments)
         *value++ = '\0';
         if (strcmp(arguments[i], "epochs") == 0)
             epochs = value;
+        else if (strcmp(arguments[i], "leave") == 0)
+            leave = strtoull(value, NULL, 10);
         else if (!set(&config, arguments[i], value))
             return 2;
     }
@@ -107,8 +111,12 @@ int main(int count, char **arguments)
         if (word)
             status = sl_set_epoch(loader, strtoull(word, NULL, 10));
         while (status >= 0 && (status = sl_next(loader, &batch, -1)) >= 0 && status != SL_END) {
+            uint64_t taken = batch->number + 1;
+
             show(batch);
             sl_release(loader, batch);
+            if (taken == leave)
+                break;
         }
         sl_position(loader, &position);
         printf("epoch %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", position.epoch,

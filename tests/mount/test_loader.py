@@ -159,9 +159,22 @@ class Library(MountCase):
             wanted.update(re.findall(r"(\w+)(?:\[\d+\])*(?=[,;])", body))
         self.assertIn("deviation", wanted)
         self.assertEqual(wanted - told, set())
-        if shutil.which("groff"):
+        if shutil.which("groff"):  # warns of what it does not know
             result = harness.run(["groff", "-mandoc", "-Tascii", "-ww", "-z", harness.ROOT / "man" / "shuffleload.3"])
             self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+    @harness.needs_program("abidw", "abidiff")
+    @harness.needs_plain_build
+    def test_the_library_tells_abidiff_its_functions_and_types(self):
+        library, told = harness.binary("libshuffleload.so.0"), self.tmp / "abi.xml"
+        result = harness.run(["abidw", "--headers-dir", harness.ROOT / "loader", "--out-file", told, library])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        text = told.read_text(encoding="utf-8")
+        exported = self.symbols("-D", "--defined-only", library) - {"SHUFFLELOAD_0"}
+        self.assertEqual(set(re.findall(r"elf-symbol name='(\w+)'", text)), exported)
+        for name in ("sl_config", "sl_batch", "sl_position", "sl_stats"):
+            self.assertRegex(text, r"class-decl name='%s' size-in-bits" % name)
+        self.assertEqual(harness.run(["abidiff", told, library]).returncode, 0)
 
     def test_the_header_stands_alone_in_c_and_cpp(self):
         for language, standard in (("c", "c99"), ("c", "c17"), ("c++", "c++11")):
@@ -188,6 +201,44 @@ class Library(MountCase):
             self.assertIn("none", result.stderr)
             result = harness.run([program, self.tmp], env=library)
             self.assertIn("no-picture.jpg", result.stderr)
+
+
+class Valgrind(MountCase):
+    """Pictures and bytes, folders, lists and tars, closed early, epochs changed in the middle: the unit tests' loaders make
+    about a thousand small batches; the rest is what only a mount has."""
+
+    VALGRIND = ("valgrind", "--quiet", "--leak-check=full", "--error-exitcode=99",
+                "--errors-for-leak-kinds=definite,indirect,possible", "--show-leak-kinds=definite,indirect,possible")
+
+    def clean(self, *words, **environment):
+        result = harness.run([*self.VALGRIND, *words], patience=600, env={**os.environ, **environment})
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertNotRegex(result.stderr, r"==\d+==")
+        return result.stdout
+
+    @harness.slow
+    @harness.needs_program("valgrind")
+    @harness.needs_plain_build
+    @harness.limit(1200)
+    def test_memcheck_finds_no_error_and_no_leak_in_the_loaders_unit_tests(self):
+        program = harness.binary("unit-plain")
+        if not os.access(program, os.X_OK):
+            self.skipTest("needs the program unit-plain")
+        for suite in ("load", "load_bad", "load_sources", "load_misuse"):
+            self.assertRegex(self.clean(program, suite, UNIT_SOAK_STEPS="144"), r"[1-9]\d* passed, 0 failed")
+
+    @harness.slow
+    @harness.needs_program("valgrind")
+    @harness.needs_plain_build
+    @harness.limit(600)
+    def test_memcheck_finds_no_error_and_no_leak_on_a_mount(self):
+        data_set = tars.make_dataset(self.tmp / "shards", 200, size=lambda i: 40 + i * 37 % 300, cls=lambda i: b"%d" % i)
+        mount = self.mount(data_set.shards, "world=2")
+        common = ["output=%d" % BYTES, "field=jpg", "batch_size=4", "length_most=512", "mask=1", "workers=3", "epochs=0,1,2"]
+        for path in (mount.where, mount.path("current", "rank-0"), mount.path("current", "rank-1.list"),
+                     mount.path("current", "rank-0.tar")):
+            for leave in (0, 5):
+                self.clean(harness.binary("load-dump"), "path=%s" % path, *common, "leave=%d" % leave)
 
 
 class Measured(MountCase):
