@@ -341,7 +341,7 @@ static int parse_line(char *line, int64_t *label)
 /* The list beside a rank folder has all labels in one read, where each .cls is three system calls
  * and, past the names that a listing primes, a round trip to the mount. Lines and entries are in
  * the same order; an entry without a line, as where there is no list, keeps its .cls. */
-static void take_labels(struct catalog *catalog, char *text, size_t length)
+void catalog_take_labels(struct catalog *catalog, char *text, size_t length)
 {
     uint64_t number = 0;
 
@@ -382,7 +382,7 @@ static void find_labels(struct catalog *catalog, const char *folder)
     if (!wanted || snprintf(path, sizeof path, "%s.list", folder) >= (int)sizeof path ||
         read_text(path, &text, &length, NULL))
         return;
-    take_labels(catalog, text, length);
+    catalog_take_labels(catalog, text, length);
     free(text);
 }
 

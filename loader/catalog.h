@@ -29,6 +29,8 @@ int catalog_open_list(struct catalog **out, const char *path, struct fault *faul
 /* The same from a list's text, which is changed; paths are relative to `folder`. For tests. */
 int catalog_open_text(struct catalog **out, const char *folder, char *text, size_t length,
                       struct fault *fault);
+/* Labels from the text of a rank folder's list, which is changed. For tests. */
+void catalog_take_labels(struct catalog *catalog, char *text, size_t length);
 void catalog_close(struct catalog *catalog); /* NULL is fine */
 
 uint64_t catalog_count(const struct catalog *catalog);

@@ -130,9 +130,8 @@ static struct tarstream *make(const char *path, const struct settings *settings,
         stream->settings = settings;
         stream->fd = -1;
         stream->path = strdup(path);
-        stream->buffer = malloc(READ_BYTES);
         stream->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (stream->path && stream->buffer && stream->stop >= 0)
+        if (stream->path && stream->stop >= 0)
             return stream;
     }
     tarstream_close(stream);
@@ -148,6 +147,11 @@ int tarstream_open(struct tarstream **out, const char *path, const struct settin
 
     if (!stream)
         return -ENOMEM;
+    stream->buffer = malloc(READ_BYTES);
+    if (!stream->buffer) {
+        tarstream_close(stream);
+        return fault_file(fault, -ENOMEM, path);
+    }
     /* Without blocking, as a fifo may have no writer yet; reads wait in poll(). */
     stream->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (stream->fd < 0 || fstat(stream->fd, &stat_)) {
