@@ -65,9 +65,8 @@ static void commit_epoch(struct pipeline *pipeline, const struct beginning *begi
     pipeline->total = begin->total;
 }
 
-int batches_seek(struct batches *batches, uint64_t epoch, uint64_t after)
+static int seek(struct pipeline *pipeline, uint64_t epoch, uint64_t after)
 {
-    struct pipeline *pipeline = &batches->pipeline;
     struct fault fault = {""};
     struct beginning begin = {0};
     uint64_t start = pipeline->place.mounted ? 0 : pipeline->place.start;
@@ -102,6 +101,17 @@ int batches_seek(struct batches *batches, uint64_t epoch, uint64_t after)
     pthread_cond_broadcast(&pipeline->room);
     pthread_cond_broadcast(&pipeline->ready);
     pthread_mutex_unlock(&pipeline->lock);
+    return error;
+}
+
+int batches_seek(struct batches *batches, uint64_t epoch, uint64_t after)
+{
+    int error;
+
+    /* Between its two halves a seek holds the epoch's catalog outside the pipeline's lock. */
+    pthread_mutex_lock(&batches->seeking);
+    error = seek(&batches->pipeline, epoch, after);
+    pthread_mutex_unlock(&batches->seeking);
     return error;
 }
 
@@ -241,6 +251,7 @@ int batches_open(struct batches *batches, const struct sl_config *config, struct
         pipeline_close(pipeline);
         return error;
     }
+    pthread_mutex_init(&batches->seeking, NULL);
     pthread_mutex_lock(&pipeline->lock);
     pipeline->running = true;
     pipeline_assign(pipeline);
@@ -252,4 +263,5 @@ void batches_close(struct batches *batches)
 {
     crew_stop(batches->crew);
     pipeline_close(&batches->pipeline);
+    pthread_mutex_destroy(&batches->seeking);
 }

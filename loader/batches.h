@@ -11,6 +11,7 @@
 struct batches {
     struct pipeline pipeline;
     struct crew *crew;
+    pthread_mutex_t seeking; /* one batches_seek() at a time; taken before the pipeline's lock */
 };
 
 /* On an error nothing is left to be closed, and the fault has its text. */

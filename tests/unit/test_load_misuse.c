@@ -161,7 +161,7 @@ Test(load_misuse, a_batch_is_released_once_by_any_thread_and_to_its_own_loader)
     struct sl_loader *loader, *other;
     struct sl_batch *batch, *second, invented;
     pthread_t thread;
-    void *result;
+    void *result, *what[2];
 
     begin();
     config = config_of("p");
@@ -170,10 +170,12 @@ Test(load_misuse, a_batch_is_released_once_by_any_thread_and_to_its_own_loader)
     other = load_open(&config);
     cr_assert_eq(sl_next(loader, &batch, -1), 0);
     cr_assert_eq(sl_next(loader, &second, -1), 0);
+    what[0] = loader;
+    what[1] = batch;
     told(other, sl_release(other, batch), -EINVAL, "not held");
     memset(&invented, 0, sizeof invented);
     told(loader, sl_release(loader, &invented), -EINVAL, "not held");
-    cr_assert_eq(pthread_create(&thread, NULL, release, (void *[]){loader, batch}), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, release, what), 0);
     cr_assert_eq(pthread_join(thread, &result), 0);
     cr_assert_eq((intptr_t)result, 0);
     told(loader, sl_release(loader, batch), -EINVAL, "not held");
@@ -182,6 +184,60 @@ Test(load_misuse, a_batch_is_released_once_by_any_thread_and_to_its_own_loader)
     cr_assert_eq(second->number, 1);
     sl_close(other);
     sl_close(loader); /* with both held */
+    end();
+}
+
+struct caller {
+    struct sl_loader *loader;
+    unsigned number;
+};
+
+static void *call_at_random(void *argument)
+{
+    struct caller *caller = argument;
+    struct sl_stats stats = {.size = sizeof stats};
+    struct sl_position position = {.size = sizeof position};
+    int64_t wrong = 0;
+
+    for (unsigned i = 0; i < 60; i++) {
+        if (caller->number < 2)
+            wrong |= sl_set_epoch(caller->loader, (i + caller->number) % 3);
+        else if (caller->number == 2)
+            sl_cancel(caller->loader);
+        wrong |= sl_stats(caller->loader, &stats) | sl_position(caller->loader, &position);
+        wrong |= position.epoch > 2 || position.taken != 0;
+        if (sl_error(caller->loader) == NULL)
+            wrong = 1;
+    }
+    return (void *)(intptr_t)wrong;
+}
+
+Test(load_misuse, all_but_next_and_close_is_called_by_any_thread_at_any_time)
+{
+    enum { CALLERS = 4 };
+
+    begin();
+    load_write_tar(&folder, "s.tar", PICTURES, UINT32_MAX);
+    for (int source = 0; source < 2; source++) {
+        struct sl_config config = config_of(source ? "s.tar" : "p");
+        uint64_t expected = load_once(&config);
+        struct sl_loader *loader = load_open(&config);
+        struct caller callers[CALLERS];
+        pthread_t threads[CALLERS];
+
+        for (unsigned i = 0; i < CALLERS; i++) {
+            callers[i] = (struct caller){loader, i};
+            cr_assert_eq(pthread_create(&threads[i], NULL, call_at_random, &callers[i]), 0);
+        }
+        for (int i = 0; i < CALLERS; i++) {
+            void *wrong;
+
+            cr_assert_eq(pthread_join(threads[i], &wrong), 0);
+            cr_assert(wrong == NULL);
+        }
+        cr_assert_eq(load_epoch(loader, 0), expected);
+        sl_close(loader);
+    }
     end();
 }
 
@@ -446,6 +502,9 @@ Test(load_misuse, a_forked_child_opens_a_loader_of_its_own)
     pid_t child;
     int status;
 
+#ifdef __SANITIZE_THREAD__
+    cr_skip_test("TSan ends a child that starts threads after a fork beside others");
+#endif
     begin();
     config = config_of("p");
     expected = load_once(&config);
