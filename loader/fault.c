@@ -29,5 +29,12 @@ const char *fault_meaning(int code)
 
 int fault_file(struct fault *fault, int code, const char *path)
 {
+    enum { SHOWN = 200 };
+    size_t length = strlen(path);
+
+    /* Of a long path both ends, or it would leave no room for what is wrong. */
+    if (length > 2 * SHOWN)
+        return fault_set(fault, code, "%.*s...%s: %s", SHOWN, path, path + length - SHOWN,
+                         fault_meaning(code));
     return fault_set(fault, code, "%s: %s", path, fault_meaning(code));
 }

@@ -360,6 +360,18 @@ Test(load_misuse, an_empty_folder_and_one_that_goes_are_errors_with_its_name)
     end();
 }
 
+Test(load_misuse, a_folder_that_leads_to_itself_is_an_error_that_says_so)
+{
+    struct sl_config config;
+
+    begin();
+    cr_assert_eq(symlink(".", load_path(&folder, "p/round")), 0);
+    cr_assert_eq(symlink(".", load_path(&folder, "p/and-round")), 0);
+    config = config_of("p");
+    refused(&config, -ELOOP, "Too many levels of symbolic links");
+    end();
+}
+
 /* What was listed is asked for, and each place is told of, whatever became of its file. */
 Test(load_misuse, files_that_vanish_shrink_or_turn_to_folders_are_told_of_one_by_one)
 {
