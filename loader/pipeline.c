@@ -13,9 +13,7 @@ uint64_t pipeline_rows_wanted(const struct pipeline *pipeline)
 
     if (pipeline->total == UNKNOWN)
         return UNKNOWN;
-    return pipeline->settings.config.drop_last || pipeline->source_error
-               ? pipeline->total / rows * rows
-               : pipeline->total;
+    return pipeline->settings.config.drop_last ? pipeline->total / rows * rows : pipeline->total;
 }
 
 void pipeline_assign(struct pipeline *pipeline)

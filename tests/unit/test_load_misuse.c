@@ -467,41 +467,55 @@ Test(load_misuse, a_list_s_bad_lines_are_named_by_their_number_or_their_path)
     end();
 }
 
-/* All whole batches before the cut come, and the error names the tar, the member and the byte. */
-Test(load_misuse, a_tar_cut_at_any_place_gives_what_was_before_it)
+/* Counts samples up to the end or the error. */
+static uint64_t count_samples(const struct sl_config *config, int *status)
 {
-    struct sl_config config;
-    struct sl_loader *loader;
+    struct sl_loader *loader = load_open(config);
     struct sl_batch *batch;
+    uint64_t count = 0;
+
+    while ((*status = sl_next(loader, &batch, 60000)) == 0 || *status == SL_PARTIAL) {
+        for (uint64_t i = 0; i < batch->count; i++)
+            cr_assert_eq(batch->positions[i], count + i);
+        count += batch->count;
+        sl_release(loader, batch);
+    }
+    /* A cut between two members looks like the end of a tar without its mark. */
+    if (*status != SL_END) {
+        cr_assert_eq(*status, -EBADMSG);
+        cr_assert(strstr(sl_error(loader), "s.tar") != NULL, "%s", sl_error(loader));
+        cr_assert(strstr(sl_error(loader), "byte ") || strstr(sl_error(loader), "no tar"), "%s",
+                  sl_error(loader));
+    }
+    sl_close(loader);
+    return count;
+}
+
+/* In a last, partial batch; then comes the error, which names the tar and the byte. */
+Test(load_misuse, a_tar_cut_at_any_place_gives_every_sample_before_it)
+{
+    struct sl_config config, large, dropping;
     struct stat whole;
 
     begin();
     load_write_tar(&folder, "s.tar", PICTURES, UINT32_MAX);
-    config = config_of("s.tar");
+    config = large = dropping = config_of("s.tar");
     config.batch_size = 1;
+    large.batch_size = dropping.batch_size = 7;
+    dropping.drop_last = 1;
     cr_assert_eq(stat(config.path, &whole), 0);
     for (off_t size = whole.st_size - 10240 - 700; size > 0; size -= 4096 + 77) {
-        uint64_t count = 0;
-        int status;
+        uint64_t count;
+        int status, other;
 
         cr_assert_eq(truncate(config.path, size), 0);
-        loader = load_open(&config);
-        while ((status = sl_next(loader, &batch, 60000)) == 0) {
-            cr_assert_eq(batch->positions[0], count);
-            count++;
-            sl_release(loader, batch);
-        }
-        /* A cut between two members looks like the end of a tar without its mark. */
-        if (status != SL_END) {
-            cr_assert_eq(status, -EBADMSG);
-            cr_assert(strstr(sl_error(loader), "s.tar") != NULL, "%s", sl_error(loader));
-            cr_assert(strstr(sl_error(loader), "byte ") != NULL ||
-                          strstr(sl_error(loader), "no tar") != NULL,
-                      "%s", sl_error(loader));
-        }
+        count = count_samples(&config, &status);
         cr_assert(count + 3 >= (uint64_t)(size / (whole.st_size / PICTURES)), "%d of %ld bytes",
                   (int)count, (long)size);
-        sl_close(loader);
+        cr_assert_eq(count_samples(&large, &other), count);
+        cr_assert_eq(other, status);
+        cr_assert_eq(count_samples(&dropping, &other), count / 7 * 7);
+        cr_assert_eq(other, status);
     }
     end();
 }
