@@ -37,7 +37,7 @@ static int add_name(struct catalog *catalog, const char *first, const char *seco
     size_t before = *first ? strlen(first) + 1 : 0, length = before + strlen(second) + 1;
     char *to;
 
-    if (catalog->names_room - catalog->names_length < length) {
+    if (!catalog->names || catalog->names_room - catalog->names_length < length) {
         uint64_t room = catalog->names_room * 2 + length + 4096;
         char *names = realloc(catalog->names, room);
         if (!names)

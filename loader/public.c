@@ -27,6 +27,7 @@ __attribute__((format(printf, 2, 3))) static int refuse(struct sl_loader *loader
     va_list arguments;
 
     va_start(arguments, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it is, one line up */
     vsnprintf(fault.text, sizeof fault.text, format, arguments);
     va_end(arguments);
     pthread_mutex_lock(&loader->batches.pipeline.lock);

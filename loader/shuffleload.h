@@ -228,8 +228,8 @@ SL_API int sl_open(struct sl_loader **loader, const struct sl_config *config);
  *   SL_TIMEOUT   none yet
  *   -EBUSY       the caller holds `hold` batches: release one first
  *   -ECANCELED   after sl_cancel(), until sl_set_epoch()
- *   -EBADMSG     bad samples, where the configuration does not allow them; a tar that is none, or is
- *                cut short: after all samples before the cut
+ *   -EBADMSG     bad samples, where the configuration does not allow them; a tar that is none; one
+ *                that is cut short, after all samples before the cut
  *   another      what reading the source gave
  * Errors stay until sl_set_epoch(), but for -EBUSY. *batch is NULL where there is none. */
 SL_API int sl_next(struct sl_loader *loader, struct sl_batch **batch, int milliseconds);
