@@ -1,78 +1,30 @@
-/* One pass of libarchive over one tar. Owns the archive handle and the shard's descriptor for the
- * time of the walk; never keeps a member's bytes, never unpacks anything. */
+/* One pass of libarchive over one tar. Owns the archive handle for the time of the walk; never
+ * keeps a member's bytes, never unpacks anything. */
 #include "walk.h"
 
 #include "report.h"
+#include "shard_file.h"
 
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
-/* libarchive's default of 10 KiB made the walk five times slower on photographs; larger ones gain
- * nothing. */
-#define READ_BYTES (64 * 1024)
-#define BLOCK      512
-/* Where a header says the member's size. */
-#define SIZE_OFFSET 124
-#define SIZE_LENGTH 12
-
-/* The shard as libarchive sees it: a cursor over a descriptor. */
-struct source {
-    int fd;
-    uint64_t size, offset;
-    uint64_t filled; /* bytes of the buffer that stand right before `offset` in the file */
-    int fault;       /* errno of a failed read, 0: none */
-    char buffer[READ_BYTES];
-};
+#define BLOCK INDEX_HEADER_BYTES
 
 struct pass {
     struct harvest *harvest;
     struct index_shard *shard;
-    struct source *source;
+    struct shard_file *file;
     struct archive *archive;
     XXH3_state_t *hash;
     char *path; /* scratch: the member's path without its odd components */
     size_t path_room;
     uint64_t end; /* of the last member's blocks */
 };
-
-static la_ssize_t on_read(struct archive *archive, void *context, const void **buffer)
-{
-    struct source *source = context;
-    ssize_t got;
-
-    do
-        got = pread(source->fd, source->buffer, sizeof source->buffer, (off_t)source->offset);
-    while (got < 0 && errno == EINTR);
-    if (got < 0) {
-        source->fault = errno;
-        archive_set_error(archive, errno, "read");
-        return -1;
-    }
-    source->offset += (uint64_t)got;
-    source->filled = (uint64_t)got;
-    *buffer = source->buffer;
-    return got;
-}
-
-static la_int64_t on_skip(struct archive *archive, void *context, la_int64_t request)
-{
-    struct source *source = context;
-    uint64_t left = source->size > source->offset ? source->size - source->offset : 0;
-    uint64_t step = (uint64_t)request < left ? (uint64_t)request : left;
-
-    (void)archive;
-    source->offset += step;
-    source->filled = 0;
-    return (la_int64_t)step;
-}
 
 static bool worth_a_warning(enum index_problem problem)
 {
@@ -172,40 +124,6 @@ static void hash_member(struct pass *pass, const char *field, uint64_t offset, u
     XXH3_64bits_update(pass->hash, numbers, sizeof numbers);
 }
 
-/* A number as tars write it: octal digits with blanks and NULs around, or binary with the top bit
- * of its first byte set. libarchive takes anything else for 0, and what follows would be other
- * members' blocks. */
-static bool is_number(const char *field, size_t length)
-{
-    bool digits = false;
-
-    if ((unsigned char)field[0] & 0x80)
-        return true;
-    for (size_t i = 0; i < length; i++) {
-        if (field[i] >= '0' && field[i] <= '7')
-            digits = true;
-        else if (field[i] != ' ' && field[i] != '\0')
-            return false;
-    }
-    return digits;
-}
-
-/* The block before a member's data is its header, and mostly still in the buffer. 1; 0: its size is
- * no number; or a negative errno. */
-static int check_header(struct source *source, uint64_t offset, uint16_t *check)
-{
-    uint64_t at = offset - INDEX_HEADER_BYTES, start = source->offset - source->filled;
-    char block[INDEX_HEADER_BYTES];
-    const char *header = block;
-
-    if (at >= start && offset <= source->offset)
-        header = source->buffer + (at - start);
-    else if (pread(source->fd, block, sizeof block, (off_t)at) != (ssize_t)sizeof block)
-        return -EIO;
-    *check = index_header_check(header);
-    return is_number(header + SIZE_OFFSET, SIZE_LENGTH);
-}
-
 static int add_field(struct pass *pass, const char *name, uint64_t offset, uint64_t size,
                      uint16_t header)
 {
@@ -280,7 +198,7 @@ static int take_member(struct pass *pass, struct archive_entry *entry)
         pass->end = 0;
         return 0;
     }
-    numeric = check_header(pass->source, offset, &header);
+    numeric = shard_file_header(pass->file, offset, &header);
     if (numeric < 0)
         return numeric;
     if (!numeric) {
@@ -289,22 +207,6 @@ static int take_member(struct pass *pass, struct archive_entry *entry)
     }
     pass->end = end;
     return add_field(pass, name, offset, (uint64_t)size, header) ?: 1;
-}
-
-static bool only_zeros(struct source *source, uint64_t from)
-{
-    static const char zeros[BLOCK];
-    ssize_t got;
-
-    while ((got = pread(source->fd, source->buffer, sizeof source->buffer, (off_t)from)) > 0) {
-        for (ssize_t i = 0; i < got; i += BLOCK)
-            if (memcmp(source->buffer + i, zeros, (size_t)(got - i < BLOCK ? got - i : BLOCK)) != 0)
-                return false;
-        from += (uint64_t)got;
-    }
-    if (got < 0)
-        source->fault = errno;
-    return true;
 }
 
 /* libarchive says EOF alike for a sound end, a missing one and a lone zero block. What tells them
@@ -316,7 +218,8 @@ static void judge_end(struct pass *pass)
 
     if (pass->end == 0 && pass->harvest->problems[INDEX_SPARSE])
         return; /* the last member was sparse: where it ends is not known */
-    if (pass->end < size && size - pass->end < BLOCK && !only_zeros(pass->source, pass->end)) {
+    if (pass->end < size && size - pass->end < BLOCK &&
+        !shard_file_only_zeros(pass->file, pass->end)) {
         note(pass, INDEX_TRUNCATED, NULL, pass->end);
         return;
     }
@@ -327,36 +230,8 @@ static void judge_end(struct pass *pass)
         note(pass, INDEX_LONE_ZERO_BLOCK, NULL, pass->end);
     else if (zeros < 2 * BLOCK)
         note(pass, INDEX_NO_TRAILER, NULL, pass->end);
-    else if (!only_zeros(pass->source, pass->end + 2 * BLOCK))
+    else if (!shard_file_only_zeros(pass->file, pass->end + 2 * BLOCK))
         note(pass, INDEX_TRAILING_DATA, NULL, pass->end + 2 * BLOCK);
-}
-
-/* The compression of what is no tar as it stands, by libarchive's own filters; NULL: none it knows.
- */
-static const char *compression_of(struct source *source, char *name, size_t room)
-{
-    struct archive *archive = archive_read_new();
-    const char *found = NULL;
-
-    if (!archive)
-        return NULL;
-    archive_read_support_filter_gzip(archive);
-    archive_read_support_filter_bzip2(archive);
-    archive_read_support_filter_xz(archive);
-    archive_read_support_filter_lzma(archive);
-    archive_read_support_filter_zstd(archive);
-    archive_read_support_filter_lz4(archive);
-    archive_read_support_filter_compress(archive);
-    archive_read_support_format_raw(archive);
-    source->offset = 0;
-    /* Opening chooses the filters, from the first bytes. */
-    if (archive_read_open2(archive, source, NULL, on_read, on_skip, NULL) == ARCHIVE_OK &&
-        archive_filter_count(archive) > 1) {
-        snprintf(name, room, "%s", archive_filter_name(archive, 0));
-        found = name;
-    }
-    archive_read_free(archive);
-    return found;
 }
 
 static int whole_shard(struct pass *pass, enum index_problem problem, const char *what)
@@ -377,7 +252,7 @@ static int judge_stranger(struct pass *pass)
 
     if (pass->shard->size == 0)
         return whole_shard(pass, INDEX_NOT_A_TAR, "an empty file, not a tar");
-    if (!compression_of(pass->source, name, sizeof name))
+    if (!shard_file_compression(pass->file, name, sizeof name))
         return whole_shard(pass, INDEX_NOT_A_TAR, "not a tar");
     snprintf(what, sizeof what, "compressed with %s; unpack it, this version reads plain tars",
              name);
@@ -392,8 +267,8 @@ static int walk_members(struct pass *pass, struct archive_entry *entry)
         int result = archive_read_next_header2(pass->archive, entry);
         int next;
 
-        if (pass->source->fault)
-            return -pass->source->fault;
+        if (pass->file->fault)
+            return -pass->file->fault;
         if (result == ARCHIVE_EOF) {
             judge_end(pass);
             return 0;
@@ -418,44 +293,11 @@ static int walk_members(struct pass *pass, struct archive_entry *entry)
     }
 }
 
-static int open_archive(struct pass *pass)
-{
-    int fault;
-
-    pass->archive = archive_read_new();
-    if (!pass->archive)
-        return -ENOMEM;
-    /* Tar alone, and no filter: within a compressed shard, offsets would count in the unpacked
-     * stream. */
-    archive_read_support_format_tar(pass->archive);
-    fault = archive_read_open2(pass->archive, pass->source, NULL, on_read, on_skip, NULL);
-    if (fault != ARCHIVE_OK && !pass->source->fault && pass->source->size > 0 &&
-        archive_errno(pass->archive) == ENOMEM)
-        return -ENOMEM;
-    return pass->source->fault ? -pass->source->fault : 0;
-}
-
-static int open_source(struct source *source, struct index_shard *shard)
-{
-    struct stat status;
-
-    source->fd = open(shard->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (source->fd < 0 || fstat(source->fd, &status))
-        return -errno;
-    if (!S_ISREG(status.st_mode))
-        return -EINVAL;
-    shard->size = source->size = (uint64_t)status.st_size;
-    shard->modified = status.st_mtim;
-    shard->device = status.st_dev;
-    shard->inode = status.st_ino;
-    return 0;
-}
-
 static int walk_open_shard(struct pass *pass)
 {
     struct archive_entry *entry = archive_entry_new();
     uint64_t size = htole64(pass->shard->size);
-    int fault = entry ? open_archive(pass) : -ENOMEM;
+    int fault = entry ? shard_file_archive(pass->file, 0, &pass->archive) : -ENOMEM;
 
     if (!fault) {
         XXH3_64bits_reset(pass->hash);
@@ -472,18 +314,14 @@ static int walk_open_shard(struct pass *pass)
 
 int walk_shard(struct harvest *harvest, struct index_shard *shard)
 {
-    struct source *source = calloc(1, sizeof *source);
-    struct pass pass = {.harvest = harvest, .shard = shard, .source = source};
-    int fault = -ENOMEM;
+    struct pass pass = {.harvest = harvest, .shard = shard};
+    int fault = shard_file_open(&pass.file, shard);
 
     pass.hash = XXH3_createState();
-    if (source)
-        source->fd = -1;
-    if (source && pass.hash) {
-        fault = open_source(source, shard);
-        if (!fault)
-            fault = walk_open_shard(&pass);
-    }
+    if (!fault && !pass.hash)
+        fault = -ENOMEM;
+    if (!fault)
+        fault = walk_open_shard(&pass);
     if (fault == -EOVERFLOW)
         report_error("%s: offset %llu: more than %u different extensions or %llu members; an "
                      "extension is all "
@@ -492,11 +330,9 @@ int walk_shard(struct harvest *harvest, struct index_shard *shard)
                      (unsigned long long)INDEX_MEMBERS_MAX);
     else if (fault)
         report_error("%s: offset %llu: %s", shard->path,
-                     (unsigned long long)(source ? source->offset : 0), strerror(-fault));
-    if (source && source->fd >= 0)
-        close(source->fd);
+                     (unsigned long long)(pass.file ? pass.file->offset : 0), strerror(-fault));
+    shard_file_close(pass.file);
     XXH3_freeState(pass.hash);
     free(pass.path);
-    free(source);
     return fault;
 }
