@@ -22,7 +22,7 @@ enum index_problem {
     INDEX_TRUNCATED,       /* the member the shard ends in */
     INDEX_CORRUPT_HEADER,  /* of a shard: nothing after it is trusted */
     INDEX_NO_TRAILER,      /* of a shard: no end-of-archive blocks; all is kept */
-    INDEX_LONE_ZERO_BLOCK, /* of a shard: the walk ended at a single zero block that more follows */
+    INDEX_LONE_ZERO_BLOCK, /* of a shard: a single zero block that more follows; read on */
     INDEX_TRAILING_DATA,   /* of a shard: something other than zeros after its end; not read */
     INDEX_COMPRESSED,      /* of a shard: left out whole */
     INDEX_NOT_A_TAR,       /* of a shard: left out whole */

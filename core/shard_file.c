@@ -15,6 +15,9 @@
 /* Where a header says the member's size. */
 #define SIZE_OFFSET 124
 #define SIZE_LENGTH 12
+/* Where the sum of its bytes is, which counts as blanks in the sum. */
+#define SUM_OFFSET 148
+#define SUM_LENGTH 8
 
 int shard_file_open(struct shard_file **out, struct index_shard *shard)
 {
@@ -43,23 +46,45 @@ void shard_file_close(struct shard_file *file)
     free(file);
 }
 
-static la_ssize_t on_read(struct archive *archive, void *context, const void **buffer)
+/* What the buffer holds from byte `from` on. */
+static size_t held(const struct shard_file *file, uint64_t from)
 {
-    struct shard_file *file = context;
+    return from >= file->start && from < file->start + file->filled
+               ? (size_t)(file->start + file->filled - from)
+               : 0;
+}
+
+static ssize_t fill(struct shard_file *file, uint64_t from)
+{
     ssize_t got;
 
     do
-        got = pread(file->fd, file->buffer, sizeof file->buffer, (off_t)file->offset);
+        got = pread(file->fd, file->buffer, sizeof file->buffer, (off_t)from);
     while (got < 0 && errno == EINTR);
-    if (got < 0) {
+    file->start = from;
+    file->filled = got < 0 ? 0 : (size_t)got;
+    if (got < 0)
         file->fault = errno;
-        archive_set_error(archive, errno, "read");
-        return -1;
-    }
-    file->offset += (uint64_t)got;
-    file->filled = (uint64_t)got;
-    *buffer = file->buffer;
     return got;
+}
+
+/* Opened anew behind a lone zero block, libarchive mostly goes on in the same buffer. */
+static la_ssize_t on_read(struct archive *archive, void *context, const void **buffer)
+{
+    struct shard_file *file = context;
+    size_t size = held(file, file->offset);
+
+    if (!size) {
+        ssize_t got = fill(file, file->offset);
+        if (got < 0) {
+            archive_set_error(archive, file->fault, "read");
+            return -1;
+        }
+        size = (size_t)got;
+    }
+    *buffer = file->buffer + (file->offset - file->start);
+    file->offset += size;
+    return (la_ssize_t)size;
 }
 
 static la_int64_t on_skip(struct archive *archive, void *context, la_int64_t request)
@@ -70,7 +95,6 @@ static la_int64_t on_skip(struct archive *archive, void *context, la_int64_t req
 
     (void)archive;
     file->offset += step;
-    file->filled = 0;
     return (la_int64_t)step;
 }
 
@@ -83,7 +107,6 @@ int shard_file_archive(struct shard_file *file, uint64_t from, struct archive **
     if (!archive)
         return -ENOMEM;
     file->offset = from;
-    file->filled = 0;
     /* Tar alone, and no filter: within a compressed shard, offsets would count in the unpacked
      * stream. */
     archive_read_support_format_tar(archive);
@@ -111,35 +134,64 @@ static bool is_number(const char *field, size_t length)
     return digits;
 }
 
-int shard_file_header(struct shard_file *file, uint64_t offset, uint16_t *check)
+const char *shard_file_bytes(struct shard_file *file, uint64_t from, size_t size, char *scratch)
 {
-    uint64_t at = offset - BLOCK, start = file->offset - file->filled;
-    char block[BLOCK];
-    const char *header = block;
+    ssize_t got;
 
-    /* Mostly it is still in the buffer. */
-    if (at >= start && offset <= file->offset)
-        header = file->buffer + (at - start);
-    else if (pread(file->fd, block, sizeof block, (off_t)at) != (ssize_t)sizeof block)
-        return -EIO;
-    *check = index_header_check(header);
-    return is_number(header + SIZE_OFFSET, SIZE_LENGTH);
+    if (held(file, from) >= size)
+        return file->buffer + (from - file->start);
+    do
+        got = pread(file->fd, scratch, size, (off_t)from);
+    while (got < 0 && errno == EINTR);
+    if (got == (ssize_t)size)
+        return scratch;
+    file->fault = got < 0 ? errno : EIO;
+    return NULL;
+}
+
+/* Whether the sum is right: some writers added up signed bytes. */
+static bool is_header(const char *block)
+{
+    char text[SUM_LENGTH + 1] = "";
+    long unsigned_sum = 0, signed_sum = 0, sum;
+
+    memcpy(text, block + SUM_OFFSET, SUM_LENGTH);
+    for (int i = 0; i < BLOCK; i++) {
+        char c = block[i];
+        if (i >= SUM_OFFSET && i < SUM_OFFSET + SUM_LENGTH)
+            c = ' ';
+        unsigned_sum += (unsigned char)c;
+        signed_sum += (signed char)c;
+    }
+    sum = strtol(text, NULL, 8);
+    return sum == unsigned_sum || sum == signed_sum;
+}
+
+enum shard_file_header shard_file_header(struct shard_file *file, uint64_t offset, uint16_t *check)
+{
+    char scratch[BLOCK];
+    const char *block = shard_file_bytes(file, offset - BLOCK, BLOCK, scratch);
+
+    if (!block)
+        return SHARD_FILE_FAULT;
+    *check = index_header_check(block);
+    if (is_number(block + SIZE_OFFSET, SIZE_LENGTH))
+        return SHARD_FILE_GOOD;
+    return is_header(block) ? SHARD_FILE_NO_SIZE : SHARD_FILE_NO_HEADER;
 }
 
 bool shard_file_only_zeros(struct shard_file *file, uint64_t from)
 {
     static const char zeros[BLOCK];
-    ssize_t got;
 
-    file->filled = 0;
-    while ((got = pread(file->fd, file->buffer, sizeof file->buffer, (off_t)from)) > 0) {
-        for (ssize_t i = 0; i < got; i += BLOCK)
-            if (memcmp(file->buffer + i, zeros, (size_t)(got - i < BLOCK ? got - i : BLOCK)) != 0)
+    while (held(file, from) || fill(file, from) > 0) {
+        const char *bytes = file->buffer + (from - file->start);
+        size_t size = held(file, from);
+        for (size_t i = 0; i < size; i += BLOCK)
+            if (memcmp(bytes + i, zeros, size - i < BLOCK ? size - i : BLOCK) != 0)
                 return false;
-        from += (uint64_t)got;
+        from += size;
     }
-    if (got < 0)
-        file->fault = errno;
     return true;
 }
 

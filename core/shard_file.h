@@ -15,13 +15,13 @@
 
 struct archive;
 
-/* Where the last read ended is shard_file.c's own business; `size` and `fault` are for the caller.
- */
 struct shard_file {
     int fd;
-    int fault; /* errno of a read that failed, 0: none */
-    uint64_t size, offset;
-    uint64_t filled; /* bytes of the buffer that stand right before `offset` in the file */
+    int fault;       /* errno of a read that failed, 0: none */
+    uint64_t size;   /* bytes of the file */
+    uint64_t offset; /* of what libarchive is given next */
+    uint64_t start;  /* of what the buffer holds */
+    size_t filled;   /* bytes of it */
     char buffer[SHARD_FILE_BUFFER];
 };
 
@@ -34,9 +34,21 @@ void shard_file_close(struct shard_file *file);
  * archive_read_free(), and good until the next one is made. Returns 0 or a negative errno. */
 int shard_file_archive(struct shard_file *file, uint64_t from, struct archive **archive);
 
-/* The block before byte `offset`, which is where a member's data starts: its header. Returns 1 and
- * index_header_check() of it; 0 when the size in it is no number; or a negative errno. */
-int shard_file_header(struct shard_file *file, uint64_t offset, uint16_t *check);
+/* `size` bytes from byte `from` on: mostly still in the buffer, good until libarchive reads on, or
+ * read into `scratch`. NULL with `fault` set where that fails. */
+const char *shard_file_bytes(struct shard_file *file, uint64_t from, size_t size, char *scratch);
+
+/* What is in the block before a member's data. */
+enum shard_file_header {
+    SHARD_FILE_GOOD,
+    SHARD_FILE_NO_SIZE,   /* a header in which the size is no number */
+    SHARD_FILE_NO_HEADER, /* no header, as a map of holes stands between */
+    SHARD_FILE_FAULT,     /* `fault` is set */
+};
+
+/* Looks at the block before byte `offset`, where a member's data starts. GOOD: gives
+ * index_header_check() of it. */
+enum shard_file_header shard_file_header(struct shard_file *file, uint64_t offset, uint16_t *check);
 
 /* Whether all bytes from `from` on are zero. */
 bool shard_file_only_zeros(struct shard_file *file, uint64_t from);

@@ -23,7 +23,9 @@ struct pass {
     XXH3_state_t *hash;
     char *path; /* scratch: the member's path without its odd components */
     size_t path_room;
-    uint64_t end; /* of the last member's blocks */
+    uint64_t start; /* where libarchive counts from: 0, or behind a lone zero block */
+    uint64_t end;   /* of the last member's blocks */
+    bool any;       /* something was read as a tar */
 };
 
 static bool worth_a_warning(enum index_problem problem)
@@ -93,26 +95,26 @@ static bool split_path(struct pass *pass, const char *name, uint64_t offset, cha
 
 /* The label's text: without the white space around it, which writers leave. Longer texts are no
  * class names. */
-static void read_text(struct pass *pass, uint64_t size)
+static int read_text(struct pass *pass, uint64_t offset, uint64_t size)
 {
-    char text[HARVEST_TEXT_MAX];
-    la_ssize_t got;
-    size_t from = 0, to;
+    char scratch[HARVEST_TEXT_MAX];
+    const char *text;
+    size_t from = 0, to = (size_t)size;
 
-    if (size > HARVEST_TEXT_MAX)
-        return;
-    got = archive_read_data(pass->archive, text, (size_t)size);
-    if (got < 0 || (uint64_t)got != size)
-        return; /* cut: the next header says so */
-    to = (size_t)got;
+    if (size == 0 || size > HARVEST_TEXT_MAX)
+        return 0;
+    text = shard_file_bytes(pass->file, offset, to, scratch);
+    if (!text)
+        return -pass->file->fault;
     while (from < to && strchr(" \t\r\n", text[from]))
         from++;
     while (to > from && strchr(" \t\r\n", text[to - 1]))
         to--;
     if (memchr(text + from, '\0', to - from))
-        return;
+        return 0;
     memcpy(pass->harvest->text, text + from, to - from);
     pass->harvest->text[to - from] = '\0';
+    return 0;
 }
 
 /* pass->path holds the key, a NUL and the field: hashed with both ends. */
@@ -153,7 +155,79 @@ static int add_field(struct pass *pass, const char *name, uint64_t offset, uint6
         return fault;
     hash_member(pass, field, offset, size);
     if (strcmp(field, "cls") == 0)
-        read_text(pass, size);
+        return read_text(pass, offset, size);
+    return 0;
+}
+
+/* Where libarchive stands in the shard. */
+static uint64_t position(const struct pass *pass)
+{
+    return pass->start + (uint64_t)archive_filter_bytes(pass->archive, 0);
+}
+
+/* Moves past the member's data, which tells where its blocks end: its size does not where it is
+ * sparse. Returns 1; 0 where the shard ends before that; or a negative errno. */
+static int skip_data(struct pass *pass)
+{
+    int result = archive_read_data_skip(pass->archive);
+
+    if (pass->file->fault)
+        return -pass->file->fault;
+    if (result != ARCHIVE_OK && result != ARCHIVE_WARN)
+        return 0;
+    pass->end = position(pass);
+    return 1;
+}
+
+/* A member that is no field whatever its name. As take_member(). */
+static int leave_out(struct pass *pass, enum index_problem problem, const char *name,
+                     uint64_t offset)
+{
+    int whole;
+
+    note(pass, problem, name, offset);
+    whole = skip_data(pass);
+    if (whole == 0)
+        note(pass, INDEX_TRUNCATED, name, offset);
+    return whole;
+}
+
+/* A file whose bytes stand behind its header. As take_member(). */
+static int take_file(struct pass *pass, const char *name, uint64_t offset, uint64_t size)
+{
+    uint64_t end = offset + (size + BLOCK - 1) / BLOCK * BLOCK;
+    uint16_t check;
+    int whole, fault;
+
+    if (offset > pass->shard->size || size > pass->shard->size - offset) {
+        whole = skip_data(pass);
+        if (whole >= 0) /* a file of holes alone is larger than what is stored of it */
+            note(pass, whole ? INDEX_SPARSE : INDEX_TRUNCATED, name, offset);
+        return whole;
+    }
+    switch (shard_file_header(pass->file, offset, &check)) {
+    case SHARD_FILE_GOOD:
+        break;
+    case SHARD_FILE_NO_SIZE:
+        note(pass, INDEX_CORRUPT_HEADER, name, offset - BLOCK);
+        return 0;
+    case SHARD_FILE_NO_HEADER:
+        return leave_out(pass, INDEX_SPARSE, name, offset);
+    case SHARD_FILE_FAULT:
+        return -pass->file->fault;
+    }
+    whole = skip_data(pass);
+    if (whole < 0)
+        return whole;
+    if (whole && pass->end != end) {
+        note(pass, INDEX_SPARSE, name, offset);
+        return 1;
+    }
+    fault = add_field(pass, name, offset, size, check);
+    if (fault || whole)
+        return fault ?: 1;
+    /* The data is whole, so what is missing is padding. */
+    note(pass, INDEX_NO_TRAILER, NULL, offset + size);
     return 0;
 }
 
@@ -161,12 +235,9 @@ static int add_field(struct pass *pass, const char *name, uint64_t offset, uint6
 static int take_member(struct pass *pass, struct archive_entry *entry)
 {
     const char *name = archive_entry_pathname(entry);
-    uint64_t offset = (uint64_t)archive_filter_bytes(pass->archive, 0);
+    uint64_t offset = position(pass);
     int64_t size = archive_entry_size(entry);
     mode_t type = archive_entry_filetype(entry);
-    uint16_t header;
-    int numeric;
-    uint64_t end = offset + ((uint64_t)size + BLOCK - 1) / BLOCK * BLOCK;
 
     if (!name)
         name = archive_entry_pathname_utf8(entry);
@@ -175,63 +246,41 @@ static int take_member(struct pass *pass, struct archive_entry *entry)
         note(pass, INDEX_CORRUPT_HEADER, name, pass->end);
         return 0;
     }
-    if (archive_entry_hardlink(entry) || archive_entry_symlink(entry) || type == AE_IFLNK) {
-        note(pass, INDEX_LINK, name, offset);
-        pass->end = end;
-        return 1;
-    }
-    if (type == AE_IFDIR || type != AE_IFREG) {
-        if (type != AE_IFDIR)
-            note(pass, INDEX_NOT_A_FILE, name, offset);
-        pass->end = end;
-        return 1;
-    }
-    if (archive_entry_sparse_count(entry) > 0) {
-        note(pass, INDEX_SPARSE, name, offset);
-        /* What it occupies shows when the next header is read: archive_filter_bytes() of that one.
-         */
-        pass->end = 0;
-        return 1;
-    }
-    if (offset > pass->shard->size || (uint64_t)size > pass->shard->size - offset) {
-        note(pass, INDEX_TRUNCATED, name, offset);
-        pass->end = 0;
-        return 0;
-    }
-    numeric = shard_file_header(pass->file, offset, &header);
-    if (numeric < 0)
-        return numeric;
-    if (!numeric) {
-        note(pass, INDEX_CORRUPT_HEADER, name, offset - INDEX_HEADER_BYTES);
-        return 0;
-    }
-    pass->end = end;
-    return add_field(pass, name, offset, (uint64_t)size, header) ?: 1;
+    if (archive_entry_hardlink(entry) || archive_entry_symlink(entry) || type == AE_IFLNK)
+        return leave_out(pass, INDEX_LINK, name, offset);
+    if (type == AE_IFDIR)
+        return skip_data(pass);
+    if (type != AE_IFREG)
+        return leave_out(pass, INDEX_NOT_A_FILE, name, offset);
+    if (archive_entry_sparse_count(entry) > 0)
+        return leave_out(pass, INDEX_SPARSE, name, offset);
+    return take_file(pass, name, offset, (uint64_t)size);
 }
 
 /* libarchive says EOF alike for a sound end, a missing one and a lone zero block. What tells them
- * apart is how far it read past the last member, and what follows. */
-static void judge_end(struct pass *pass)
+ * apart is how far it read past the last member, and what follows. Returns 1 where the tar goes on
+ * behind a lone zero block (POSIX: two of them end an archive), else 0. */
+static int judge_end(struct pass *pass)
 {
-    uint64_t size = pass->shard->size, read = (uint64_t)archive_filter_bytes(pass->archive, 0);
-    uint64_t zeros;
+    uint64_t size = pass->shard->size, read = position(pass);
+    uint64_t zeros = read > pass->end ? read - pass->end : 0;
 
-    if (pass->end == 0 && pass->harvest->problems[INDEX_SPARSE])
-        return; /* the last member was sparse: where it ends is not known */
     if (pass->end < size && size - pass->end < BLOCK &&
         !shard_file_only_zeros(pass->file, pass->end)) {
         note(pass, INDEX_TRUNCATED, NULL, pass->end);
-        return;
-    }
-    zeros = read > pass->end ? read - pass->end : 0;
-    if (zeros < BLOCK)
+    } else if (zeros < BLOCK) {
         note(pass, INDEX_NO_TRAILER, NULL, pass->end);
-    else if (zeros < 2 * BLOCK && size - pass->end >= 2 * BLOCK)
-        note(pass, INDEX_LONE_ZERO_BLOCK, NULL, pass->end);
-    else if (zeros < 2 * BLOCK)
+    } else if (zeros < 2 * BLOCK) {
+        if (!shard_file_only_zeros(pass->file, pass->end + BLOCK)) {
+            if (!pass->harvest->problems[INDEX_LONE_ZERO_BLOCK])
+                note(pass, INDEX_LONE_ZERO_BLOCK, NULL, pass->end);
+            return 1;
+        }
         note(pass, INDEX_NO_TRAILER, NULL, pass->end);
-    else if (!shard_file_only_zeros(pass->file, pass->end + 2 * BLOCK))
+    } else if (!shard_file_only_zeros(pass->file, pass->end + 2 * BLOCK)) {
         note(pass, INDEX_TRAILING_DATA, NULL, pass->end + 2 * BLOCK);
+    }
+    return 0;
 }
 
 static int whole_shard(struct pass *pass, enum index_problem problem, const char *what)
@@ -259,10 +308,10 @@ static int judge_stranger(struct pass *pass)
     return whole_shard(pass, INDEX_COMPRESSED, what);
 }
 
+/* From pass->start to an end. Returns 1 where the tar goes on behind a lone zero block at
+ * pass->end, 0, or a negative errno. */
 static int walk_members(struct pass *pass, struct archive_entry *entry)
 {
-    bool any = false;
-
     for (;;) {
         int result = archive_read_next_header2(pass->archive, entry);
         int next;
@@ -270,46 +319,50 @@ static int walk_members(struct pass *pass, struct archive_entry *entry)
         if (pass->file->fault)
             return -pass->file->fault;
         if (result == ARCHIVE_EOF) {
-            judge_end(pass);
-            return 0;
+            pass->any = true;
+            return judge_end(pass);
         }
         /* ARCHIVE_WARN is a name that the C locale cannot show: its bytes are right. */
         if (result != ARCHIVE_OK && result != ARCHIVE_WARN) {
-            if (!any)
+            if (!pass->any)
                 return judge_stranger(pass);
-            if (pass->end >
-                pass->shard->size) /* the last member's padding is cut, its data is not */
-                note(pass, INDEX_NO_TRAILER, NULL, pass->end);
-            else if (pass->end < pass->shard->size && pass->shard->size - pass->end < BLOCK)
+            if (pass->end < pass->shard->size && pass->shard->size - pass->end < BLOCK)
                 note(pass, INDEX_TRUNCATED, NULL, pass->end);
             else
                 note(pass, INDEX_CORRUPT_HEADER, NULL, pass->end);
             return 0;
         }
-        any = true;
+        pass->any = true;
         next = take_member(pass, entry);
         if (next <= 0)
             return next;
     }
 }
 
+/* libarchive stops at one zero block, so it is opened anew behind each lone one. */
 static int walk_open_shard(struct pass *pass)
 {
     struct archive_entry *entry = archive_entry_new();
     uint64_t size = htole64(pass->shard->size);
-    int fault = entry ? shard_file_archive(pass->file, 0, &pass->archive) : -ENOMEM;
+    int next = entry ? 1 : -ENOMEM;
 
-    if (!fault) {
-        XXH3_64bits_reset(pass->hash);
-        XXH3_64bits_update(pass->hash, &size, sizeof size);
-        fault = walk_members(pass, entry);
+    XXH3_64bits_reset(pass->hash);
+    XXH3_64bits_update(pass->hash, &size, sizeof size);
+    while (next > 0) {
+        next = shard_file_archive(pass->file, pass->start, &pass->archive);
+        if (!next)
+            next = walk_members(pass, entry);
+        archive_read_free(pass->archive);
+        if (!next)
+            next = -pass->file->fault;
+        if (next > 0)
+            pass->start = pass->end = pass->end + BLOCK;
     }
-    if (!fault)
-        fault = harvest_end(pass->harvest);
+    if (!next)
+        next = harvest_end(pass->harvest);
     pass->shard->hash = XXH3_64bits_digest(pass->hash);
     archive_entry_free(entry);
-    archive_read_free(pass->archive);
-    return fault;
+    return next;
 }
 
 int walk_shard(struct harvest *harvest, struct index_shard *shard)

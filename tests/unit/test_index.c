@@ -252,6 +252,31 @@ Test(index, what_follows_the_end_is_reported_and_not_read)
     end();
 }
 
+/* POSIX: two zero blocks end an archive, one does not. */
+Test(index, reads_on_behind_lone_zero_blocks)
+{
+    static const char zeros[3 * 512];
+    size_t size;
+    char *tar, apart[16384];
+
+    begin();
+    folder_add_tar(&folder, "good.tar", "ustar", LIST("a.jpg", "1", "b.jpg", "2", "b.cls", "3"));
+    tar = folder_read(&folder, "good.tar", &size);
+    cr_assert(size >= 6 * 512 && size + 2 * 512 <= sizeof apart);
+    memset(apart, 0, sizeof apart);
+    memcpy(apart + 512, tar, 2 * 512);
+    memcpy(apart + 4 * 512, tar + 2 * 512, 4 * 512);
+    free(tar);
+    folder_add_bytes(&folder, "good.tar", apart, 8 * 512 + sizeof zeros);
+    cr_assert_eq(open_index(), 0);
+    expect_samples(LIST("a: jpg", "b: cls jpg"));
+    cr_assert_eq(set->problems[INDEX_LONE_ZERO_BLOCK], 1);
+    cr_assert_eq(set->members[1].offset, 7 * 512);
+    cr_assert_eq(set->members[2].offset, 5 * 512);
+    cr_assert(report_watch("offset 0: lone-zero-block") != NULL);
+    end();
+}
+
 Test(index, refuses_a_copy_of_a_shard_under_another_name)
 {
     size_t size;
