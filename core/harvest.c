@@ -169,18 +169,39 @@ static int take_array(void *to, const void *from, size_t bytes)
     return 0;
 }
 
+/* Empty, with the arrays of `harvest`. */
+static struct harvest emptied(const struct harvest *harvest)
+{
+    return (struct harvest){
+        .members = harvest->members,
+        .member_room = harvest->member_room,
+        .first = harvest->first,
+        .first_room = harvest->first_room,
+        .keys = harvest->keys,
+        .key_room = harvest->key_room,
+        .texts = harvest->texts,
+        .text_room = harvest->text_room,
+    };
+}
+
+static void free_fields(struct harvest *harvest)
+{
+    tdestroy(harvest->field_tree, leave_alone);
+    for (size_t i = 0; i < harvest->field_count; i++)
+        free(harvest->fields[i]);
+    free(harvest->fields);
+}
+
+void harvest_clear(struct harvest *harvest)
+{
+    free_fields(harvest);
+    free(harvest->first_problem);
+    *harvest = emptied(harvest);
+}
+
 int harvest_take(struct harvest *result, struct harvest *scratch)
 {
-    struct harvest kept = {
-        .members = scratch->members,
-        .member_room = scratch->member_room,
-        .first = scratch->first,
-        .first_room = scratch->first_room,
-        .keys = scratch->keys,
-        .key_room = scratch->key_room,
-        .texts = scratch->texts,
-        .text_room = scratch->text_room,
-    };
+    struct harvest kept = emptied(scratch);
 
     *result = *scratch;
     *scratch = kept;
@@ -198,10 +219,7 @@ int harvest_take(struct harvest *result, struct harvest *scratch)
 
 void harvest_close(struct harvest *harvest)
 {
-    tdestroy(harvest->field_tree, leave_alone);
-    for (size_t i = 0; i < harvest->field_count; i++)
-        free(harvest->fields[i]);
-    free(harvest->fields);
+    free_fields(harvest);
     free(harvest->members);
     free(harvest->first);
     free(harvest->keys);

@@ -45,6 +45,9 @@ int harvest_member(struct harvest *harvest, const struct index_member *member);
 /* The current sample ends, as its shard does. 0 or -ENOMEM. */
 int harvest_end(struct harvest *harvest);
 
+/* Forgets what was gathered, but keeps its memory. */
+void harvest_clear(struct harvest *harvest);
+
 /* Moves what `scratch` gathered to `result`, in arrays of just the size, and empties `scratch` but
  * for its memory, for the next shard: to grow arrays anew for each one costs as much as the walk. 0
  * or -ENOMEM; then both still have to be closed. */

@@ -15,7 +15,7 @@ enum index_problem {
     INDEX_LONG_EXTENSION,  /* over INDEX_FIELD_MAX bytes */
     INDEX_UNSAFE_PATH,     /* absolute or with ..; kept, without those parts */
     INDEX_DUPLICATE_FIELD, /* the first one of a sample wins */
-    INDEX_LINK,            /* symbolic or hard link */
+    INDEX_LINK,            /* symbolic, or hard to no earlier member */
     INDEX_NOT_A_FILE,      /* fifo, device */
     INDEX_SPARSE,          /* its bytes do not stand one after the other */
     INDEX_EMPTY,           /* zero bytes; kept */

@@ -2,6 +2,7 @@
  * keeps a member's bytes, never unpacks anything. */
 #include "walk.h"
 
+#include "links.h"
 #include "report.h"
 #include "shard_file.h"
 
@@ -26,7 +27,13 @@ struct pass {
     uint64_t start; /* where libarchive counts from: 0, or behind a lone zero block */
     uint64_t end;   /* of the last member's blocks */
     bool any;       /* something was read as a tar */
+    bool has_links; /* a hard link was met: `links` is kept from the first member on */
+    struct links links;
 };
+
+/* The first hard link was met: the walk starts again, and puts down names from the first member
+ * on. Most shards have none, and need not pay for that. */
+#define MEET_LINKS 2
 
 static bool worth_a_warning(enum index_problem problem)
 {
@@ -126,11 +133,11 @@ static void hash_member(struct pass *pass, const char *field, uint64_t offset, u
     XXH3_64bits_update(pass->hash, numbers, sizeof numbers);
 }
 
-static int add_field(struct pass *pass, const char *name, uint64_t offset, uint64_t size,
-                     uint16_t header)
+/* A field whose bytes are `place`'s. 0 or a negative errno. */
+static int add_field(struct pass *pass, const char *name, const struct index_member *place)
 {
-    struct index_member member = {.offset = offset & INDEX_OFFSET_MAX,
-                                  .size = size & INDEX_SIZE_MAX};
+    struct index_member member = *place;
+    uint64_t offset = place->offset, size = place->size;
     uint16_t number;
     char *field;
     int fresh, fault;
@@ -148,7 +155,6 @@ static int add_field(struct pass *pass, const char *name, uint64_t offset, uint6
     }
     if (size == 0)
         note(pass, INDEX_EMPTY, name, offset);
-    member.header = header;
     member.field = number;
     fault = harvest_member(pass->harvest, &member);
     if (fault)
@@ -157,6 +163,14 @@ static int add_field(struct pass *pass, const char *name, uint64_t offset, uint6
     if (strcmp(field, "cls") == 0)
         return read_text(pass, offset, size);
     return 0;
+}
+
+/* A member by the name it has in the tar: a field, and what later hard links may point at. */
+static int add_member(struct pass *pass, const char *name, const struct index_member *place)
+{
+    int fault = pass->has_links ? links_put(&pass->links, name, place) : 0;
+
+    return fault ? fault : add_field(pass, name, place);
 }
 
 /* Where libarchive stands in the shard. */
@@ -185,6 +199,8 @@ static int leave_out(struct pass *pass, enum index_problem problem, const char *
 {
     int whole;
 
+    if (pass->has_links && links_put(&pass->links, name, NULL))
+        return -ENOMEM;
     note(pass, problem, name, offset);
     whole = skip_data(pass);
     if (whole == 0)
@@ -196,13 +212,18 @@ static int leave_out(struct pass *pass, enum index_problem problem, const char *
 static int take_file(struct pass *pass, const char *name, uint64_t offset, uint64_t size)
 {
     uint64_t end = offset + (size + BLOCK - 1) / BLOCK * BLOCK;
+    struct index_member place = {.offset = offset & INDEX_OFFSET_MAX,
+                                 .size = size & INDEX_SIZE_MAX};
     uint16_t check;
     int whole, fault;
 
     if (offset > pass->shard->size || size > pass->shard->size - offset) {
+        /* A file of holes alone is larger than what is stored of it. */
         whole = skip_data(pass);
-        if (whole >= 0) /* a file of holes alone is larger than what is stored of it */
-            note(pass, whole ? INDEX_SPARSE : INDEX_TRUNCATED, name, offset);
+        if (whole > 0)
+            return leave_out(pass, INDEX_SPARSE, name, offset);
+        if (whole == 0)
+            note(pass, INDEX_TRUNCATED, name, offset);
         return whole;
     }
     switch (shard_file_header(pass->file, offset, &check)) {
@@ -219,11 +240,10 @@ static int take_file(struct pass *pass, const char *name, uint64_t offset, uint6
     whole = skip_data(pass);
     if (whole < 0)
         return whole;
-    if (whole && pass->end != end) {
-        note(pass, INDEX_SPARSE, name, offset);
-        return 1;
-    }
-    fault = add_field(pass, name, offset, size, check);
+    if (whole && pass->end != end)
+        return leave_out(pass, INDEX_SPARSE, name, offset);
+    place.header = check;
+    fault = add_member(pass, name, &place);
     if (fault || whole)
         return fault ?: 1;
     /* The data is whole, so what is missing is padding. */
@@ -231,22 +251,47 @@ static int take_file(struct pass *pass, const char *name, uint64_t offset, uint6
     return 0;
 }
 
-/* One member. Returns 1 to go on, 0 at the end of what can be trusted, or a negative errno. */
+/* A hard link without data of its own has the bytes of the member it points at, an earlier one. As
+ * take_member(). */
+static int take_link(struct pass *pass, const char *name, const char *target, uint64_t offset)
+{
+    struct index_member place;
+    int found, fault;
+
+    if (!pass->has_links)
+        return MEET_LINKS;
+    found = links_find(&pass->links, target, &place);
+    if (found < 0)
+        return found;
+    if (!found)
+        return leave_out(pass, INDEX_LINK, name, offset);
+    fault = add_member(pass, name, &place);
+    return fault ? fault : skip_data(pass);
+}
+
+/* One member. Returns 1 to go on, 0 at the end of what can be trusted, MEET_LINKS,
+ * or a negative errno. */
 static int take_member(struct pass *pass, struct archive_entry *entry)
 {
     const char *name = archive_entry_pathname(entry);
     uint64_t offset = position(pass);
     int64_t size = archive_entry_size(entry);
     mode_t type = archive_entry_filetype(entry);
+    const char *target = archive_entry_hardlink(entry);
 
+    /* NULL is also what cannot be said in the C locale's characters. */
     if (!name)
         name = archive_entry_pathname_utf8(entry);
+    if (!target)
+        target = archive_entry_hardlink_utf8(entry);
     if (!name || size < 0 || (uint64_t)size > INDEX_SIZE_MAX || offset > INDEX_OFFSET_MAX ||
         offset < INDEX_HEADER_BYTES) {
         note(pass, INDEX_CORRUPT_HEADER, name, pass->end);
         return 0;
     }
-    if (archive_entry_hardlink(entry) || archive_entry_symlink(entry) || type == AE_IFLNK)
+    if (target && size == 0)
+        return take_link(pass, name, target, offset);
+    if (archive_entry_symlink(entry) || type == AE_IFLNK)
         return leave_out(pass, INDEX_LINK, name, offset);
     if (type == AE_IFDIR)
         return skip_data(pass);
@@ -309,7 +354,7 @@ static int judge_stranger(struct pass *pass)
 }
 
 /* From pass->start to an end. Returns 1 where the tar goes on behind a lone zero block at
- * pass->end, 0, or a negative errno. */
+ * pass->end, 0, MEET_LINKS, or a negative errno. */
 static int walk_members(struct pass *pass, struct archive_entry *entry)
 {
     for (;;) {
@@ -334,35 +379,47 @@ static int walk_members(struct pass *pass, struct archive_entry *entry)
         }
         pass->any = true;
         next = take_member(pass, entry);
-        if (next <= 0)
+        if (next != 1)
             return next;
     }
 }
 
-/* libarchive stops at one zero block, so it is opened anew behind each lone one. */
-static int walk_open_shard(struct pass *pass)
+/* libarchive stops at one zero block, so it is opened anew behind each lone one. As walk_members().
+ */
+static int walk_archives(struct pass *pass, struct archive_entry *entry)
 {
-    struct archive_entry *entry = archive_entry_new();
     uint64_t size = htole64(pass->shard->size);
-    int next = entry ? 1 : -ENOMEM;
+    int next;
 
+    pass->start = pass->end = 0;
     XXH3_64bits_reset(pass->hash);
     XXH3_64bits_update(pass->hash, &size, sizeof size);
-    while (next > 0) {
+    do {
         next = shard_file_archive(pass->file, pass->start, &pass->archive);
         if (!next)
             next = walk_members(pass, entry);
         archive_read_free(pass->archive);
-        if (!next)
-            next = -pass->file->fault;
-        if (next > 0)
+        if (next == 1)
             pass->start = pass->end = pass->end + BLOCK;
+    } while (next == 1);
+    return next ? next : -pass->file->fault;
+}
+
+static int walk_open_shard(struct pass *pass)
+{
+    struct archive_entry *entry = archive_entry_new();
+    int fault = entry ? walk_archives(pass, entry) : -ENOMEM;
+
+    if (fault == MEET_LINKS) {
+        pass->has_links = true;
+        harvest_clear(pass->harvest);
+        fault = walk_archives(pass, entry);
     }
-    if (!next)
-        next = harvest_end(pass->harvest);
+    if (!fault)
+        fault = harvest_end(pass->harvest);
     pass->shard->hash = XXH3_64bits_digest(pass->hash);
     archive_entry_free(entry);
-    return next;
+    return fault;
 }
 
 int walk_shard(struct harvest *harvest, struct index_shard *shard)
@@ -386,6 +443,7 @@ int walk_shard(struct harvest *harvest, struct index_shard *shard)
                      (unsigned long long)(pass.file ? pass.file->offset : 0), strerror(-fault));
     shard_file_close(pass.file);
     XXH3_freeState(pass.hash);
+    links_close(&pass.links);
     free(pass.path);
     return fault;
 }

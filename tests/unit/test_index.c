@@ -126,10 +126,10 @@ Test(index, odd_members_are_counted_and_do_not_split_a_sample)
                         "~", "d/plain", "x", "d/.hidden", "x", "d/ends.", "x", "d/a.jpg", "again",
                         "d/a.cls", "", "../up.jpg", "1", "/abs.jpg", "1"));
     cr_assert_eq(open_index(), 0);
-    expect_samples(LIST("d/a: cls jpg", "up: jpg", "abs: jpg"));
+    expect_samples(LIST("d/a: cls hard jpg", "up: jpg", "abs: jpg"));
     cr_assert_eq(set->problems[INDEX_LITTER], 1);
     cr_assert_eq(set->problems[INDEX_METADATA], 1);
-    cr_assert_eq(set->problems[INDEX_LINK], 2);
+    cr_assert_eq(set->problems[INDEX_LINK], 1);
     cr_assert_eq(set->problems[INDEX_NOT_A_FILE], 1);
     cr_assert_eq(set->problems[INDEX_SPARSE], 1);
     cr_assert_eq(set->problems[INDEX_NO_EXTENSION], 3);
@@ -274,6 +274,25 @@ Test(index, reads_on_behind_lone_zero_blocks)
     cr_assert_eq(set->members[1].offset, 7 * 512);
     cr_assert_eq(set->members[2].offset, 5 * 512);
     cr_assert(report_watch("offset 0: lone-zero-block") != NULL);
+    end();
+}
+
+Test(index, a_hard_link_has_the_bytes_of_the_earlier_member)
+{
+    begin();
+    folder_add_tar(&folder, "a.tar", "ustar",
+                   LIST("./a.jpg", "first", "a.cls", "7", "b.jpg", "=>a.jpg", "b.cls", "=>./a.cls",
+                        "c.jpg", "=>b.jpg", "d.jpg", "=>e.jpg", "e.jpg", "later", "e.lnk",
+                        "->a.jpg", "f.jpg", "=>e.lnk", "g.jpg", "=>none.jpg"));
+    cr_assert_eq(open_index(), 0);
+    expect_samples(LIST("a: cls jpg", "b: cls jpg", "c: jpg", "e: jpg"));
+    cr_assert_eq(set->problems[INDEX_LINK], 4);
+    /* Members stand by field: a.cls, a.jpg, b.cls, b.jpg, c.jpg. */
+    cr_assert_eq(set->members[2].offset, set->members[0].offset);
+    cr_assert_eq(set->members[3].offset, set->members[1].offset);
+    cr_assert_eq(set->members[4].offset, set->members[1].offset);
+    cr_assert_eq(set->members[4].size, 5);
+    cr_assert_str_eq(set->class_texts + 2, "7");
     end();
 }
 
