@@ -84,6 +84,8 @@ def slow_storage(bench, report):
             report.add(f"{way}, wait share after 100 ms", "%", waits, at_most=MOST_WAIT)
             report.add(f"{way}, GPU utilisation after 100 ms", "%", [100 - wait for wait in waits])
             report.add(f"{way}, second pass, wait share", "%", [second[0] for _, second in passes])
+            beyond = [first[1] - second[1] for first, second in passes]
+            report.add(f"{way}, after 100 ms, beyond the second pass", "%", beyond, at_most=MOST_WAIT)
         waits = [slow.bare_round(delay_ms) for _ in rounds]
         report.add("plain files, wait share", "%", waits, at_least=LEAST_BARE_WAIT)
         report.add("plain files, GPU utilisation", "%", [100 - wait for wait in waits])
