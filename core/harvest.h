@@ -28,6 +28,7 @@ struct harvest {
     uint64_t bytes;
     uint64_t problems[INDEX_PROBLEM_KINDS];
     uint16_t last_field; /* of the member before: the next one's is looked for behind it first */
+    bool unsorted;       /* a key is less than the one before it */
     bool any_text;       /* a sample had a cls text: then `texts` holds one for each */
     size_t key_at;       /* where the current sample's key stands in `keys` */
     char text[HARVEST_TEXT_MAX + 1]; /* the current sample's cls */
@@ -44,6 +45,11 @@ int harvest_member(struct harvest *harvest, const struct index_member *member);
 
 /* The current sample ends, as its shard does. 0 or -ENOMEM. */
 int harvest_end(struct harvest *harvest);
+
+/* Tells of each sample whose key an earlier one has, by its number and key; of sorted keys there is
+ * none, and nothing is looked at. 0 or -ENOMEM. */
+int harvest_find_split(const struct harvest *harvest,
+                       void (*tell)(void *context, size_t sample, const char *key), void *context);
 
 /* Forgets what was gathered, but keeps its memory. */
 void harvest_clear(struct harvest *harvest);

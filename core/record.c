@@ -9,6 +9,7 @@ static const char *const problem_names[INDEX_PROBLEM_KINDS] = {
     [INDEX_NO_EXTENSION] = "no-extension",
     [INDEX_LONG_EXTENSION] = "long-extension",
     [INDEX_UNSAFE_PATH] = "unsafe-path",
+    [INDEX_SPLIT_SAMPLE] = "split-sample",
     [INDEX_DUPLICATE_FIELD] = "duplicate-field",
     [INDEX_LINK] = "link",
     [INDEX_NOT_A_FILE] = "not-a-file",

@@ -14,6 +14,7 @@ enum index_problem {
     INDEX_NO_EXTENSION,    /* no dot in the base name, or it starts or ends with one */
     INDEX_LONG_EXTENSION,  /* over INDEX_FIELD_MAX bytes */
     INDEX_UNSAFE_PATH,     /* absolute or with ..; kept, without those parts */
+    INDEX_SPLIT_SAMPLE,    /* its key was met before in this shard, and others since; kept */
     INDEX_DUPLICATE_FIELD, /* the first one of a sample wins */
     INDEX_LINK,            /* symbolic, or hard to no earlier member */
     INDEX_NOT_A_FILE,      /* fifo, device */

@@ -405,6 +405,15 @@ static int walk_archives(struct pass *pass, struct archive_entry *entry)
     return next ? next : -pass->file->fault;
 }
 
+static void note_split(void *context, size_t sample, const char *key)
+{
+    struct pass *pass = context;
+    const struct harvest *harvest = pass->harvest;
+
+    note(pass, INDEX_SPLIT_SAMPLE, key,
+         harvest->members[harvest->first[sample]].offset - INDEX_HEADER_BYTES);
+}
+
 static int walk_open_shard(struct pass *pass)
 {
     struct archive_entry *entry = archive_entry_new();
@@ -417,6 +426,8 @@ static int walk_open_shard(struct pass *pass)
     }
     if (!fault)
         fault = harvest_end(pass->harvest);
+    if (!fault)
+        fault = harvest_find_split(pass->harvest, note_split, pass);
     pass->shard->hash = XXH3_64bits_digest(pass->hash);
     archive_entry_free(entry);
     return fault;

@@ -61,6 +61,14 @@ class LeftOut(MountCase):
                            tars.link_member(b"l3.jpg", b"x2.jpg", True))
         self.mount_with(odd, "link", [b"first", b"first", b"second"], 2)
 
+    def test_what_stands_behind_a_lone_zero_block_is_read(self):
+        blocks = tars.member(b"x1.jpg", b"first") + bytes(512) + tars.member(b"x2.jpg", b"second") + tars.END
+        self.mount_with(tars.write_file(self.tmp / "odd.tar", blocks), "lone-zero-block", [b"first", b"second"])
+
+    def test_a_key_met_again_is_one_more_sample(self):
+        odd = self.members(tars.member(b"x3.jpg", b"third"), tars.member(b"x1.jpg", b"again"))
+        self.mount_with(odd, "split-sample", [b"first", b"third", b"again", b"second"])
+
     def test_a_sparse_member_is_left_out(self):
         odd = self.members(tars.sparse_member(b"holes.jpg", b"d" * 1024, 100000))
         self.mount_with(odd, "sparse", [b"first", b"second"])

@@ -277,6 +277,22 @@ Test(index, reads_on_behind_lone_zero_blocks)
     end();
 }
 
+Test(index, a_key_met_again_later_is_one_more_sample_and_told_of)
+{
+    begin();
+    folder_add_tar(
+        &folder, "a.tar", "ustar",
+        LIST("b.jpg", "1", "a.jpg", "2", "b.cls", "3", "c.jpg", "4", "a.cls", "5", "b.jpg", "6"));
+    /* A key of another shard is none, nor is what stands side by side. */
+    folder_add_tar(&folder, "b.tar", "ustar", LIST("a.jpg", "7", "a.cls", "8", "b.jpg", "9"));
+    cr_assert_eq(open_index(), 0);
+    expect_samples(
+        LIST("b: jpg", "a: jpg", "b: cls", "c: jpg", "a: cls", "b: jpg", "a: cls jpg", "b: jpg"));
+    cr_assert_eq(set->problems[INDEX_SPLIT_SAMPLE], 3);
+    cr_assert(report_watch("offset 2048: split-sample (member 'b'), and 2 more") != NULL);
+    end();
+}
+
 Test(index, a_hard_link_has_the_bytes_of_the_earlier_member)
 {
     begin();
