@@ -168,6 +168,21 @@ struct order *epochs_get(struct epochs *epochs, uint64_t epoch)
     return order;
 }
 
+struct order *epochs_peek(struct epochs *epochs, uint64_t epoch)
+{
+    struct order *order = NULL;
+    struct slot *slot;
+
+    pthread_mutex_lock(&epochs->lock);
+    slot = find(epochs, epoch);
+    if (slot && slot->order) {
+        slot->users++;
+        order = slot->order;
+    }
+    pthread_mutex_unlock(&epochs->lock);
+    return order;
+}
+
 void epochs_put(struct epochs *epochs, struct order *order)
 {
     struct slot *slot;

@@ -19,6 +19,8 @@ void epochs_close(struct epochs *epochs); /* NULL is fine */
 
 /* The order of `epoch`, held until epochs_put(). NULL: no memory for it. */
 struct order *epochs_get(struct epochs *epochs, uint64_t epoch);
+/* The same, but only if it is at hand; NULL: it is not. That it was looked at does not keep it. */
+struct order *epochs_peek(struct epochs *epochs, uint64_t epoch);
 void epochs_put(struct epochs *epochs, struct order *order);
 
 /* The epoch that rank `rank` of `world` is at; and the one that ranks without one of their own are

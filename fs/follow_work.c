@@ -51,9 +51,12 @@ static bool has_room(struct follow *follow, const struct track *track, uint64_t 
     return follow->total + elsewhere + bytes <= follow->total_bytes;
 }
 
+/* An epoch's order that is not at hand is one that nobody looks at now: it is worked out here only
+ * for one that is being warmed. */
 static bool claim(struct follow *follow, struct track *track, uint64_t elsewhere, uint64_t *sample)
 {
-    struct order *order = epochs_get(follow->epochs, track->epoch);
+    struct order *order = follow_is_unmet(track) ? epochs_get(follow->epochs, track->epoch)
+                                                 : epochs_peek(follow->epochs, track->epoch);
     bool room;
 
     if (!order)

@@ -137,7 +137,10 @@ static uint64_t distance(uint64_t a, uint64_t b)
 typedef bool locator(const struct track *track, const struct order *order, uint64_t sample,
                      uint64_t *position);
 
-/* The track in which `where` finds the sample closest to the reader or to what was claimed; of
+/* Epochs whose order is not at hand are passed over: nobody looks at them, and to work out the
+ * orders of all epochs that were ever read here would take a second for each READ.
+ *
+ * The track in which `where` finds the sample closest to the reader or to what was claimed; of
  * those met `steps` times or more. */
 static struct track *find_closest(struct track *tracks, size_t count, struct epochs *epochs,
                                   uint64_t sample, locator *where, unsigned steps, bool trusted,
@@ -152,7 +155,7 @@ static struct track *find_closest(struct track *tracks, size_t count, struct epo
         uint64_t at, away;
         /* What only warms an epoch that nobody looked at yet has no reader. */
         if (!track->folder || track->folder == TRACK_FOLDER_UNKNOWN || track->steps < steps ||
-            (trusted && !track->trusted) || !(order = epochs_get(epochs, track->epoch)))
+            (trusted && !track->trusted) || !(order = epochs_peek(epochs, track->epoch)))
             continue;
         if (where(track, order, sample, &at)) {
             away = track_least(distance(at, track->head), distance(at, track->next));

@@ -10,6 +10,7 @@
 enum { SAMPLES = 20000, BYTES = 1000 };
 
 static struct index set;
+static uint32_t samples = SAMPLES;
 static struct epochs *epochs;
 static struct follow *follow;
 static struct view_node *folder;
@@ -19,23 +20,23 @@ static void begin(uint64_t reader_bytes, uint64_t total_bytes, uint64_t world)
 {
     struct order_spec spec = {ORDER_TORCH, 0};
 
-    set = (struct index){.sample_count = SAMPLES, .member_count = SAMPLES};
-    set.members = calloc(SAMPLES, sizeof *set.members);
-    set.first = calloc(SAMPLES + 1, sizeof *set.first);
+    set = (struct index){.sample_count = samples, .member_count = samples};
+    set.members = calloc(samples, sizeof *set.members);
+    set.first = calloc(samples + 1, sizeof *set.first);
     folder = calloc(1, sizeof *folder + 16);
     cr_assert(set.members && set.first && folder);
-    for (uint32_t i = 0; i < SAMPLES; i++) {
+    for (uint32_t i = 0; i < samples; i++) {
         set.members[i].size = BYTES;
         set.first[i] = i;
     }
-    set.first[SAMPLES] = SAMPLES;
-    cr_assert_eq(epochs_open(&epochs, &spec, SAMPLES, 0), 0);
+    set.first[samples] = samples;
+    cr_assert_eq(epochs_open(&epochs, &spec, samples, 0), 0);
     cr_assert_eq(follow_open(&follow, &set, epochs, reader_bytes, total_bytes, false), 0);
     folder->inode = VIEW_NODE_INODE + 5;
     folder->parent = VIEW_CURRENT_INODE;
     folder->kind = VIEW_RANK;
     strcpy(folder->name, "rank-0");
-    cr_assert(plan_open(&folder->plan, SAMPLES, 0, world, PLAN_PAD));
+    cr_assert(plan_open(&folder->plan, samples, 0, world, PLAN_PAD));
 }
 
 static void end(void)
@@ -353,6 +354,31 @@ Test(follow, of_more_readers_than_places_most_are_served)
     served = read_in_turn(100, 60);
     cr_assert(served >= 58, "%u", served);
     end();
+}
+
+/* Of a large data set few orders are kept. */
+Test(follow, epochs_of_the_past_are_not_worked_out_again_for_each_read)
+{
+    enum { EPOCHS = 6 };
+    struct follow_push push;
+    uint64_t pushed = 0;
+
+    samples = 5000000; /* 20 MB an order */
+    begin(1 << 20, 1 << 30, 1);
+    for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
+        folder->inode++;
+        folder->epoch = epoch;
+        follow_listed(follow, folder, 100);
+        for (uint64_t p = 0; p < 20; p++)
+            follow_read(follow, member_at(p), false, 0);
+    }
+    do
+        for (uint64_t epoch = 0; epoch + 2 < EPOCHS; epoch++)
+            cr_assert(!epochs_peek(epochs, epoch), "epoch %llu", (unsigned long long)epoch);
+    while (follow_next_push(follow, 0, &push) && ++pushed);
+    cr_assert(pushed > 0);
+    end();
+    samples = SAMPLES;
 }
 
 Test(follow, who_went_away_gives_back_its_share_when_others_need_it)
