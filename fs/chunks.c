@@ -7,11 +7,10 @@
 
 #define CURSORS     32
 #define MARK_STRIDE (CHUNKS_A_MARK * CHUNK_BYTES)
-/* The window of a reader that starts at the start, and what it grows by each time that the reader
- * is met; of others, how many times what they have read. Bytes. */
-#define WINDOW_FIRST  (3 * MARK_STRIDE)
-#define WINDOW_GROWTH 2
-#define WINDOW_SHARE  3
+/* How far ahead of a reader may be pushed: as far as it has come, and of one that starts at the
+ * start, three times that and the first number at the least. Bytes. */
+#define WINDOW_FIRST MARK_STRIDE
+#define WINDOW_SHARE 3
 /* How far from where it was, or past what was claimed, a READ is still the reader's: the kernel
  * asks ahead of it, and for several pieces at once. Bytes. */
 #define SLACK (32 * CHUNK_BYTES)
@@ -20,6 +19,8 @@
 #define START_BYTES  65536
 #define STEPS_ENOUGH 2
 #define MARKS_ENOUGH 2
+/* And came this far: one pread() of 1 MiB is several READs, and the kernel reads ahead of it. */
+#define WAY_LEAST ((uint64_t)2 << 20)
 /* The way of one that is not trusted is looked at anew after so many bytes. */
 #define WAY_MOST (2 * MARK_STRIDE)
 /* So many more READs near no reader than near one, and all must show anew that they read in order.
@@ -37,15 +38,14 @@ struct mark {
 struct cursor {
     struct view_node *stream; /* NULL: free */
     uint64_t inode, serial;
-    uint64_t head;   /* where the reader was last met */
-    uint64_t next;   /* the first byte not claimed */
-    uint64_t window; /* bytes ahead of head that may be claimed */
-    uint64_t met;    /* when it was last met */
-    uint64_t begun;  /* where it began, or began anew */
-    uint64_t read;   /* bytes since then */
-    unsigned steps;  /* READs that were further on, since then */
-    unsigned marks;  /* met one after the other, since then */
-    uint64_t mark;   /* the last one */
+    uint64_t head;  /* where the reader was last met */
+    uint64_t next;  /* the first byte not claimed */
+    uint64_t met;   /* when it was last met */
+    uint64_t begun; /* where it began, or began anew */
+    uint64_t read;  /* bytes since then */
+    unsigned steps; /* READs that were further on, since then */
+    unsigned marks; /* met one after the other, since then */
+    uint64_t mark;  /* the last one */
     bool trusted;
     bool gave_back;   /* its share, to others: it was not met for long */
     unsigned pushing; /* chunks that are being pushed */
@@ -187,8 +187,7 @@ static struct cursor *start(struct chunks *chunks, struct view_node *stream, uin
                                   .serial = ++chunks->serials,
                                   .head = from,
                                   .begun = from,
-                                  .trusted = from == 0 && size >= START_BYTES,
-                                  .window = WINDOW_FIRST};
+                                  .trusted = from == 0 && size >= START_BYTES};
     if (++chunks->strangers < STRANGERS_MOST)
         return cursor;
     chunks->strangers = 0;
@@ -219,20 +218,16 @@ static void judge(struct cursor *cursor, uint64_t from, size_t size)
         return;
     if (cursor->marks >= MARKS_ENOUGH) {
         cursor->trusted = true;
-    } else if (cursor->steps >= STEPS_ENOUGH && cursor->read * 2 >= way) {
+    } else if (cursor->steps >= STEPS_ENOUGH && way > WAY_LEAST && cursor->read * 2 >= way) {
         cursor->trusted = true;
-        cursor->window = way * WINDOW_SHARE;
     } else if (way > WAY_MOST) {
         begin_anew(cursor, from);
     }
 }
 
-static void move_on(struct chunks *chunks, struct cursor *cursor, uint64_t from)
+static void move_on(struct cursor *cursor, uint64_t from)
 {
     cursor->steps++;
-    cursor->window = cursor->window < chunks->reader_bytes / WINDOW_GROWTH
-                         ? cursor->window * WINDOW_GROWTH
-                         : chunks->reader_bytes;
     cursor->head = from;
     drop_marks(cursor, from > SLACK ? from - SLACK : 0);
 }
@@ -251,7 +246,7 @@ bool chunks_read(struct chunks *chunks, struct view_node *stream, uint64_t from,
     if (!cursor)
         return false;
     if (from > cursor->head)
-        move_on(chunks, cursor, from);
+        move_on(cursor, from);
     judge(cursor, from, size);
     cursor->met = now;
     cursor->gave_back = false;
@@ -287,12 +282,21 @@ bool chunks_take_mark(struct chunks *chunks, const struct view_node *stream, uin
     return false;
 }
 
+static uint64_t window_of(const struct cursor *cursor)
+{
+    uint64_t way = cursor->head - cursor->begun;
+
+    if (cursor->begun)
+        return way;
+    return way * WINDOW_SHARE > WINDOW_FIRST ? way * WINDOW_SHARE : WINDOW_FIRST;
+}
+
 /* But for the total. */
 static bool may_push(const struct chunks *chunks, const struct cursor *cursor)
 {
     return cursor->stream && !cursor->closing && cursor->trusted && !cursor->gave_back &&
            cursor->next < cursor->stream->made_bytes &&
-           ahead(cursor) + CHUNK_BYTES <= cursor->window &&
+           ahead(cursor) + CHUNK_BYTES <= window_of(cursor) &&
            ahead(cursor) + CHUNK_BYTES <= chunks->reader_bytes;
 }
 

@@ -2,10 +2,10 @@
  * memory it owns: no thread, no lock, no FUSE; the caller serialises all calls.
  *
  * A stream is read in order, in READs of up to 1 MiB. A reader that starts at the start, or that
- * has read most of what lies between where it began and where it is, is trusted to go on: chunks of
- * CHUNK_BYTES are pushed ahead of it, ever further up to a bound; at first a few times what it has
- * read. Of what was pushed nothing more is seen; so the first page of every CHUNKS_A_MARK-th chunk,
- * its mark, is not pushed but kept here: the kernel asks for it when the reader comes by, and is
+ * has read most of the last 2 MiB that it came, is trusted to go on: chunks of CHUNK_BYTES are
+ * pushed ahead of it, as far as it has come (three times as far from the start), up to a bound. Of
+ * what was pushed nothing more is seen; so the first page of every CHUNKS_A_MARK-th chunk, its
+ * mark, is not pushed but kept here: the kernel asks for it when the reader comes by, and is
  * answered from memory. Reads here and there in a stream get nothing pushed; several of them, near
  * no reader, and those that are known must show anew that they go in order. */
 #ifndef SHUFFLEFS_CHUNKS_H

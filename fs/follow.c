@@ -109,6 +109,16 @@ static uint64_t past_gap(const struct follow *follow, const struct track *track,
     return p;
 }
 
+/* Events since the track was met, a reader: among many readers each is met less often. */
+static uint64_t events_since(const struct follow *follow, const struct track *track)
+{
+    uint64_t trusted = 1;
+
+    for (unsigned i = 0; i < TRACKS; i++)
+        trusted += follow->tracks[i].folder && follow->tracks[i].trusted;
+    return (follow->events - track->used) / trusted;
+}
+
 /* The reader came to the epoch that was warmed for it, so it is done with the one before. */
 static void end_elder(struct follow *follow, const struct track *track)
 {
@@ -131,7 +141,7 @@ static void meet(struct follow *follow, struct track *track, const struct order 
     if (follow_is_unmet(track))
         end_elder(follow, track);
     else
-        trust_after(track, follow->events - track->used, position);
+        trust_after(track, events_since(follow, track), position);
     track->gave_back = false;
     track->used = ++follow->events;
     if (position >= track->head) {

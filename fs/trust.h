@@ -11,8 +11,8 @@
 
 #define TRUST_WINDOW_MOST ((uint64_t)1 << 20)
 
-/* The reader is met again, `events` events of all readers later. If that is long, and it passed no
- * marks, it may be somebody else. */
+/* The reader is met again, `events` events of all readers later; of each of them, when several are
+ * about. If that is long, and it passed no marks, it may be somebody else. */
 void trust_after(struct track *track, uint64_t events, uint64_t position);
 /* It was met further on than it was expected, or reads came that fitted no track: somebody who
  * reads in random order is about. */

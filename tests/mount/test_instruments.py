@@ -140,7 +140,8 @@ class Instruments(MountCase):
         mount.set_epoch(1)
         before = mount.status()["reads"]
         self.read_all(1, listed=False)
-        self.assertLessEqual(mount.status()["reads"], before + PROBES)
+        # But for files that were on their way just then.
+        self.assertLessEqual(mount.status()["reads"], before + PROBES + self.n // 100)
 
     @harness.needs_root
     def test_an_epoch_that_is_written_is_read_ahead_before_the_first_reader_comes(self):
