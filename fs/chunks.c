@@ -188,7 +188,8 @@ static struct cursor *start(struct chunks *chunks, struct view_node *stream, uin
                                   .head = from,
                                   .begun = from,
                                   .trusted = from == 0 && size >= START_BYTES};
-    if (++chunks->strangers < STRANGERS_MOST)
+    /* Who starts at the start is none, nor who has no place among so many readers. */
+    if (!cursor || from == 0 || ++chunks->strangers < STRANGERS_MOST)
         return cursor;
     chunks->strangers = 0;
     for (unsigned i = 0; i < CURSORS; i++)

@@ -179,7 +179,7 @@ Test(chunks, what_the_kernel_does_not_have_is_not_pushed_again)
     end();
 }
 
-Test(chunks, more_readers_than_places_push_out_the_oldest_and_let_its_stream_go)
+Test(chunks, who_went_away_makes_place_for_others_and_its_stream_is_let_go)
 {
     unsigned held = 0, gone = 0;
     uint64_t inode;
@@ -187,7 +187,7 @@ Test(chunks, more_readers_than_places_push_out_the_oldest_and_let_its_stream_go)
     begin(64 * MIB, 256 * MIB);
     for (uint64_t i = 0; i < 200; i++) {
         stream->inode = VIEW_NODE_INODE + i;
-        held += chunks_read(chunks, stream, 0, MIB, 0);
+        held += chunks_read(chunks, stream, 0, MIB, i * 1000000000);
         while (chunks_next_gone(chunks, &inode))
             gone++;
     }
@@ -304,6 +304,36 @@ Test(chunks, a_reader_in_order_among_such_reads_is_kept_ahead_of)
     }
     cr_assert(waits <= 400, "%llu of 4000 MiB were waited for", (unsigned long long)waits);
     end();
+}
+
+Test(chunks, of_more_readers_than_places_those_that_came_first_are_served)
+{
+    enum { READERS = 50, NODE = sizeof(struct view_node) + 16 };
+    char *nodes = malloc((size_t)READERS * NODE);
+    uint64_t served[READERS] = {0};
+    struct chunk chunk;
+    unsigned count = 0;
+
+    begin(64 * MIB, 4096 * MIB);
+    for (uint64_t at = 0; at < 40 * MIB; at += MIB) {
+        for (unsigned i = 0; i < READERS; i++) {
+            struct view_node *node = (struct view_node *)(void *)(nodes + (size_t)i * NODE);
+            if (at == 0)
+                memcpy(node, stream, sizeof *node);
+            node->inode = stream->inode + i;
+            chunks_read(chunks, node, at, MIB, 1000000000 + at);
+            while (chunks_next(chunks, 0, &chunk)) {
+                served[chunk.stream->inode - stream->inode] += chunk.size;
+                chunks_done(chunks, &chunk, NULL, false);
+            }
+        }
+    }
+    for (unsigned i = 0; i < READERS; i++)
+        count += served[i] > 30 * MIB;
+    cr_assert_eq(count, 32u, "%u", count);
+    cr_assert(chunks_crowded(chunks) > 0);
+    end();
+    free(nodes);
 }
 
 Test(chunks, who_went_away_gives_back_its_share_when_others_need_it)
