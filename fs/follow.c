@@ -242,13 +242,22 @@ static void calm_down(struct follow *follow)
             trust_shaken(&follow->tracks[i]);
 }
 
+/* Its pages were dropped on purpose, for this reader or one before. */
+static bool was_probed(const struct follow *follow, uint64_t sample)
+{
+    for (unsigned i = 0; i < PROBED_KEPT && i < follow->probed_count; i++)
+        if (follow->probed[i] == sample)
+            return true;
+    return false;
+}
+
 /* One such read may have been on its way when the file was pushed. Several in a row: the kernel
  * dropped pages that were counted on, and what is ahead may be gone too. */
 static void doubt(struct follow *follow, struct track *track, const struct order *order,
                   uint64_t position, uint64_t sample, bool again)
 {
-    if (again && track->probes && sample == track->probed)
-        return; /* its pages were dropped on purpose */
+    if (again && was_probed(follow, sample))
+        return;
     follow->lost += again;
     track->doubts = again ? track->doubts + 1 : 0;
     if (track->doubts < DOUBTS)

@@ -9,6 +9,8 @@
 #include "trust.h"
 
 #define TRACKS 64
+/* Samples whose pages were dropped last, to see whether somebody reads them. */
+#define PROBED_KEPT 32
 /* The first window, and what it grows by each time the reader is met where it was expected. */
 #define WINDOW_FIRST  8
 #define WINDOW_GROWTH 4
@@ -22,6 +24,7 @@ struct follow {
     bool may_repeat, slow;
     bool is_short; /* somebody was refused for the total's sake alone */
     uint64_t crowded, chance;
+    uint64_t probed[PROBED_KEPT], probed_count;
     unsigned strangers; /* reads in a row that fitted no track */
     unsigned noise;     /* reads lately by readers that are not trusted */
     unsigned turn;      /* the track that is served next */

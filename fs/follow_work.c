@@ -182,7 +182,7 @@ bool follow_next_probe(struct follow *follow, uint64_t *sample)
             continue;
         *sample = order_sample(order, plan_global(&track->plan, track->probe));
         epochs_put(follow->epochs, order);
-        track->probed = *sample;
+        follow->probed[follow->probed_count++ % PROBED_KEPT] = *sample;
         track->probe = UINT64_MAX;
         return true;
     }

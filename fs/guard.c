@@ -85,19 +85,19 @@ static bool is_needed(pid_t daemon, struct order *order, int *abort_file)
     return count == 0;
 }
 
-static void watch_over(pid_t daemon)
+static void watch_over(pid_t daemon, const char *mountpoint)
 {
     struct order order = {0};
     int abort_file = -1;
 
     if (is_needed(daemon, &order, &abort_file) &&
-        (abort_file < 0 || write(abort_file, "1", 1) != 1) && order.mountpoint[0])
-        mountpoint_force(order.mountpoint);
+        (abort_file < 0 || write(abort_file, "1", 1) != 1))
+        mountpoint_force(mountpoint);
 }
 
 /* The child's life. Nothing of the daemon's stays open in it, or who waits for the end of a pipe
  * would wait for this. */
-static void be_guard(int from, pid_t daemon, const sigset_t *death)
+static void be_guard(int from, pid_t daemon, const char *mountpoint, const sigset_t *death)
 {
     int null = open("/dev/null", O_RDWR), signals;
 
@@ -117,10 +117,10 @@ static void be_guard(int from, pid_t daemon, const sigset_t *death)
     dup2(from, PIPE);
     dup2(signals, DEATH);
     closefrom(FREE);
-    watch_over(daemon);
+    watch_over(daemon, mountpoint);
 }
 
-void guard_start(struct guard *guard)
+void guard_start(struct guard *guard, const char *mountpoint)
 {
     pid_t daemon = getpid();
     sigset_t all, death, before;
@@ -137,7 +137,7 @@ void guard_start(struct guard *guard)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     guard->child = fork();
     if (guard->child == 0) {
-        be_guard(pipes[0], daemon, &death);
+        be_guard(pipes[0], daemon, mountpoint, &death);
         _exit(0);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);

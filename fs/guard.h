@@ -20,10 +20,10 @@ struct guard {
     int to;      /* the pipe that it listens to */
 };
 
-/* Forks the guard. From the main thread, while it is the only one: the kernel's signal comes when
- * the thread ends that did this. A failure is reported, and is none of the mount's: it is served
- * without a guard. */
-void guard_start(struct guard *guard);
+/* Forks the guard of what will be mounted at `mountpoint`. From the main thread, while it is the
+ * only one: the kernel's signal comes when the thread ends that did this. A failure is reported,
+ * and is none of the mount's: it is served without a guard. */
+void guard_start(struct guard *guard, const char *mountpoint);
 /* The mount answers: `device` is that of its files. Any thread, once. */
 void guard_watch(const struct guard *guard, const char *mountpoint, dev_t device);
 /* Before the mount is taken away; waits until the guard has ended. */

@@ -438,7 +438,7 @@ static int run(struct program *program)
 {
     int fault;
 
-    guard_start(&program->guard);
+    guard_start(&program->guard, program->mountpoint);
     fault = open_all(program);
     if (!fault)
         fault = open_session(program);

@@ -50,7 +50,6 @@ struct track {
     bool gave_back;  /* its share, to others: it was not met for long */
     bool counted;    /* as a repetition */
     uint64_t probe;  /* a position whose pages are dropped to see whether they are read */
-    uint64_t probed; /* the last sample that this was done to */
     unsigned probes;
     struct pace pace;
 };
