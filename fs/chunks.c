@@ -1,6 +1,8 @@
 /* Follows readers of streams. Owns the cursors and the bytes of their marks. */
 #include "chunks.h"
 
+#include "pace.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +28,6 @@
 /* So many more READs near no reader than near one, and all must show anew that they read in order.
  */
 #define STRANGERS_MOST 16
-/* Not met for so long, a reader's place and share may be another's. Nanoseconds. */
-#define AWAY_NS 5000000000u
 
 struct mark {
     uint64_t at;
@@ -139,9 +139,10 @@ static struct cursor *find(struct chunks *chunks, uint64_t inode, uint64_t at)
     return NULL;
 }
 
+/* Its place and its share may be another's, as in fs/follow_table.c. */
 static bool is_away(const struct chunks *chunks, const struct cursor *cursor)
 {
-    return chunks->now > cursor->met && chunks->now - cursor->met > AWAY_NS;
+    return chunks->now > cursor->met && chunks->now - cursor->met > PACE_PAUSE_NS;
 }
 
 /* A free place, or that of the reader not met for longest, but never that of one at work; NULL:

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -27,31 +26,13 @@ enum { NULL_0, NULL_1, NULL_2, PIPE, DEATH, FREE };
 /* In which a process that can end does so. */
 #define PATIENCE_MS 1000
 
-struct order {
-    dev_t device;
-    char mountpoint[PATH_MAX];
-};
-
-static bool take_order(struct order *order)
-{
-    size_t got = 0;
-
-    while (got < sizeof *order) {
-        ssize_t more = read(PIPE, (char *)order + got, sizeof *order - got);
-        if (more <= 0)
-            return false;
-        got += (size_t)more;
-    }
-    return true;
-}
-
 /* Opened while the connection lives: once that is gone, the file does nothing, even if another
  * connection has got its number. -1: fusectl is not mounted here (containers). */
-static int open_abort_file(const struct order *order)
+static int open_abort_file(dev_t device)
 {
     char path[64];
 
-    snprintf(path, sizeof path, "/sys/fs/fuse/connections/%u/abort", minor(order->device));
+    snprintf(path, sizeof path, "/sys/fs/fuse/connections/%u/abort", minor(device));
     return open(path, O_WRONLY | O_CLOEXEC);
 }
 
@@ -67,17 +48,18 @@ static bool is_death(pid_t daemon)
 
 /* Waits for a death without an end. True: abort; false: the pipe is closed, so the daemon closed
  * its descriptors, and the connection with them. */
-static bool is_needed(pid_t daemon, struct order *order, int *abort_file)
+static bool is_needed(pid_t daemon, int *abort_file)
 {
     struct pollfd events[] = {{.fd = PIPE, .events = POLLIN}, {.fd = DEATH, .events = POLLIN}};
     bool dead = false;
+    dev_t device;
     int count;
 
     while ((count = poll(events, dead ? 1 : 2, dead ? PATIENCE_MS : -1)) > 0) {
         if (events[0].revents) {
-            if (!take_order(order))
+            if (read(PIPE, &device, sizeof device) != (ssize_t)sizeof device)
                 return false;
-            *abort_file = open_abort_file(order);
+            *abort_file = open_abort_file(device);
         } else {
             dead = is_death(daemon);
         }
@@ -87,11 +69,9 @@ static bool is_needed(pid_t daemon, struct order *order, int *abort_file)
 
 static void watch_over(pid_t daemon, const char *mountpoint)
 {
-    struct order order = {0};
     int abort_file = -1;
 
-    if (is_needed(daemon, &order, &abort_file) &&
-        (abort_file < 0 || write(abort_file, "1", 1) != 1))
+    if (is_needed(daemon, &abort_file) && (abort_file < 0 || write(abort_file, "1", 1) != 1))
         mountpoint_force(mountpoint);
 }
 
@@ -151,16 +131,11 @@ void guard_start(struct guard *guard, const char *mountpoint)
     guard->to = pipes[1];
 }
 
-void guard_watch(const struct guard *guard, const char *mountpoint, dev_t device)
+void guard_watch(const struct guard *guard, dev_t device)
 {
-    struct order order = {.device = device};
-
-    if (!guard->child || snprintf(order.mountpoint, sizeof order.mountpoint, "%s", mountpoint) >=
-                             (int)sizeof order.mountpoint)
-        return;
-    /* A pipe takes 64 KiB at once. If the guard is gone, it is gone. */
-    if (write(guard->to, &order, sizeof order) != (ssize_t)sizeof order)
-        report_warning("%s: no guard over the mount: %s", mountpoint, strerror(errno));
+    /* If the guard is gone, it is gone. */
+    if (guard->child && write(guard->to, &device, sizeof device) != (ssize_t)sizeof device)
+        report_warning("no guard over the mount: %s", strerror(errno));
 }
 
 void guard_end(struct guard *guard)

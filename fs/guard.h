@@ -25,7 +25,7 @@ struct guard {
  * and is none of the mount's: it is served without a guard. */
 void guard_start(struct guard *guard, const char *mountpoint);
 /* The mount answers: `device` is that of its files. Any thread, once. */
-void guard_watch(const struct guard *guard, const char *mountpoint, dev_t device);
+void guard_watch(const struct guard *guard, dev_t device);
 /* Before the mount is taken away; waits until the guard has ended. */
 void guard_end(struct guard *guard);
 

@@ -350,7 +350,7 @@ static void *watch(void *context)
         /* Another inode: somebody was quick to unmount it again, which is no fault. */
         if (root.st_ino == VIEW_ROOT_INODE) {
             mountpoint_read_ahead(&root, READ_AHEAD_KILOBYTES);
-            guard_watch(&program->guard, program->mountpoint, root.st_dev);
+            guard_watch(&program->guard, root.st_dev);
         }
         atomic_store(&program->answered, true);
         announce(program);
