@@ -5,6 +5,7 @@
 #include "config_keys.h"
 #include "mount_words.h"
 #include "report.h"
+#include "store.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -329,6 +330,20 @@ static int set_log(struct config *config, const struct setting *setting)
     return 0;
 }
 
+static int set_index(struct config *config, const struct setting *setting)
+{
+    bool none = setting->value && strcmp(setting->value, STORE_NONE) == 0;
+
+    if (setting->value == NULL || setting->value[0] == '\0')
+        return refuse(setting, "takes the path of a file, of a folder, or " STORE_NONE);
+    char *path = none ? strdup(STORE_NONE) : config_absolute(setting->base, setting->value);
+    if (path == NULL)
+        return refuse_memory(setting);
+    free(config->index);
+    config->index = path;
+    return 0;
+}
+
 static const struct key keys[] = {
     {"world", "world", set_number, offsetof(struct config, world), 1, PLAN_WORLD_MAX},
     {"seed", "seed", set_number, offsetof(struct config, order.seed), 0, SEED_MAX},
@@ -349,6 +364,7 @@ static const struct key keys[] = {
     {"allow_other", "allow_other", set_switch, offsetof(struct config, allow_other), 0, 0},
     {"debug", "debug", set_switch, offsetof(struct config, debug), 0, 0},
     {"log", "log", set_log, 0, 0, 0},
+    {"index", "index", set_index, 0, 0, 0},
 };
 #define KEY_COUNT (sizeof keys / sizeof keys[0])
 _Static_assert(KEY_COUNT <= CONFIG_KEYS_MOST, "each key has its place in a file's list");
@@ -448,6 +464,7 @@ void config_close(struct config *config)
 {
     shards_close(&config->shards);
     free(config->fields);
+    free(config->index);
     free(config->log);
     free(config->mount_options);
     config_init(config);

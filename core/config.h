@@ -46,6 +46,8 @@ struct config {
     bool strict;
     bool allow_other;
     bool debug;
+    char *index;         /* absolute path of the saved index, or of a folder for many; "none": in
+                            memory; NULL: the user's cache folder (core/store.h). Owned */
     char *log;           /* absolute path, or NULL: syslog when in the background. Owned */
     char *mount_options; /* the rest that mount(8) understands, comma-separated, for libfuse; NULL:
                             none. Owned */
@@ -60,19 +62,19 @@ void config_close(struct config *config);
  * after a line that names origin, key and value, and for a value also what is allowed.
  *
  * Keys: world seed epoch order remainder drop_last fields label prime readahead readahead_total
- * direct strict uid gid allow_other debug log. world    1..2^32; seed 0..2^63-1; epoch 0..2^63-1;
- * all decimal, no sign, no blanks order    torch, sequential; remainder: pad, drop, keep; the bare
- * word drop_last is remainder=drop (drop_last=no, as torch's drop_last=False, is remainder=pad)
- * fields EXT[/EXT...][:EXT...]: no empty name, none twice, no '.'-leading names or names with
- * blanks; lower-cased label    cls, dir, none, auto prime    1..2^32 readahead, readahead_total   a
- * number of bytes, with K, M, G or T for powers of 1024; readahead 0: none direct    auto, always,
- * never uid, gid a number or a name (getpwnam, getgrnam) Words of mount(8) and fstab are taken
- * (core/mount_words.c): dev nodev suid nosuid exec noexec noatime sync dirsync auto_unmount are
- * passed on in mount_options; what is the default (rw, atime, async) or unknown to libfuse 3.14
- * (nodiratime, norelatime and their opposites) is dropped; `ro` is refused: control files would not
- * work, and the view is read-only anyway; fsname=, subtype=, max_read= are refused (the program
- * sets them); auto noauto user users nouser owner group nofail _netdev defaults default_permissions
- * comment=... x-... are dropped silently. */
+ * direct strict uid gid allow_other debug log index. world    1..2^32; seed 0..2^63-1; epoch
+ * 0..2^63-1; all decimal, no sign, no blanks order    torch, sequential; remainder: pad, drop,
+ * keep; the bare word drop_last is remainder=drop (drop_last=no, as torch's drop_last=False, is
+ * remainder=pad) fields EXT[/EXT...][:EXT...]: no empty name, none twice, no '.'-leading names or
+ * names with blanks; lower-cased label    cls, dir, none, auto prime    1..2^32 readahead,
+ * readahead_total   a number of bytes, with K, M, G or T for powers of 1024; readahead 0: none
+ * direct    auto, always, never uid, gid a number or a name (getpwnam, getgrnam) Words of mount(8)
+ * and fstab are taken (core/mount_words.c): dev nodev suid nosuid exec noexec noatime sync dirsync
+ * auto_unmount are passed on in mount_options; what is the default (rw, atime, async) or unknown to
+ * libfuse 3.14 (nodiratime, norelatime and their opposites) is dropped; `ro` is refused: control
+ * files would not work, and the view is read-only anyway; fsname=, subtype=, max_read= are refused
+ * (the program sets them); auto noauto user users nouser owner group nofail _netdev defaults
+ * default_permissions comment=... x-... are dropped silently. */
 int config_set(struct config *config, const char *key, const char *value, const char *origin,
                const char *base);
 

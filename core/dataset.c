@@ -133,7 +133,7 @@ int dataset_open(struct dataset *dataset, const struct config *config)
     *dataset = (struct dataset){.config = config};
     fault = shards_check(&config->shards);
     if (!fault)
-        fault = index_open(&dataset->index, &config->shards, 0);
+        fault = index_open(&dataset->index, &config->shards, 0, config->index);
     if (!fault)
         fault = apply_fields(dataset);
     if (!fault)

@@ -1,9 +1,13 @@
-/* What is in the shards: walks them in parallel and joins what the walks found. Owns the
- * tables; never reads a member. */
+/* What is in the shards: from a saved index as far as that is still right, and by walking the
+ * others in parallel. Owns the tables; never reads a member. */
 #include "index.h"
 
 #include "harvest.h"
+#include "join.h"
 #include "report.h"
+#include "reuse.h"
+#include "saved.h"
+#include "store.h"
 #include "walk.h"
 
 #include <errno.h>
@@ -16,6 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Other writers that may end, each with an index that is none of ours, before we go without. */
+#define TURNS_MOST 5
 /* Walks wait for storage more than for the processor, so more of them than cores; but each holds a
  * buffer. */
 #define THREADS_LEAST 8
@@ -27,15 +33,46 @@
 #define PROBES      32
 #define PROBE_BYTES 4096
 
-/* What the walking threads share: each takes the next shard until none is left or one failed. */
+/* What the threads share: each takes the next shard until none is left or one failed. */
 struct crew {
     struct index *index;
+    const struct saved *saved; /* NULL: there is none */
+    size_t *parts;             /* shard -> its part of the saved index, or REUSE_NOTHING */
+    uint64_t *key_marks;       /* of the saved index as a whole, while its parts are checked */
     struct harvest *harvests;
-    atomic_size_t next;
+    struct store *store; /* NULL: nobody waits */
+    int (*work)(struct crew *crew, size_t i, struct harvest *scratch);
+    atomic_size_t next, walked;
     atomic_int fault;
 };
 
-static void *walk_some(void *context)
+/* The saved part of a shard, if it is still right. */
+static int check_part(struct crew *crew, size_t i, struct harvest *scratch)
+{
+    (void)scratch;
+    if (crew->parts[i] != REUSE_NOTHING &&
+        !reuse_check(crew->saved, crew->parts[i], &crew->index->shards[i], crew->key_marks))
+        crew->parts[i] = REUSE_NOTHING;
+    return 0;
+}
+
+/* What a shard holds: from the saved index, or from a walk. */
+static int gather(struct crew *crew, size_t i, struct harvest *scratch)
+{
+    struct index_shard *shard = &crew->index->shards[i];
+    int fault;
+
+    if (crew->saved && crew->parts[i] != REUSE_NOTHING)
+        return saved_copy_part(crew->saved, crew->parts[i], shard, &crew->harvests[i]);
+    fault = walk_shard(scratch, shard);
+    if (!fault)
+        fault = harvest_take(&crew->harvests[i], scratch);
+    atomic_fetch_add(&crew->walked, 1);
+    store_beat(crew->store);
+    return fault;
+}
+
+static void *work_some(void *context)
 {
     struct crew *crew = context;
     struct harvest scratch = {0};
@@ -43,9 +80,7 @@ static void *walk_some(void *context)
 
     while (!atomic_load(&crew->fault) &&
            (i = atomic_fetch_add(&crew->next, 1)) < crew->index->shard_count) {
-        int fault = walk_shard(&scratch, &crew->index->shards[i]);
-        if (!fault)
-            fault = harvest_take(&crew->harvests[i], &scratch);
+        int fault = crew->work(crew, i, &scratch);
         if (fault)
             atomic_store(&crew->fault, fault);
     }
@@ -53,9 +88,9 @@ static void *walk_some(void *context)
     return NULL;
 }
 
-static int walk_all(struct index *index, struct harvest *harvests, unsigned threads)
+static int work_on_all(struct crew *crew, unsigned threads,
+                       int (*work)(struct crew *crew, size_t i, struct harvest *scratch))
 {
-    struct crew crew = {.index = index, .harvests = harvests};
     pthread_t others[THREADS_MOST];
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned started = 0;
@@ -64,55 +99,17 @@ static int walk_all(struct index *index, struct harvest *harvests, unsigned thre
         threads = cores > THREADS_LEAST ? (unsigned)cores : THREADS_LEAST;
     if (threads > THREADS_MOST)
         threads = THREADS_MOST;
-    if (threads > index->shard_count)
-        threads = (unsigned)index->shard_count;
-    /* This thread walks too, so that one that cannot be started is no fault. */
-    while (started + 1 < threads && pthread_create(&others[started], NULL, walk_some, &crew) == 0)
+    if (threads > crew->index->shard_count)
+        threads = (unsigned)crew->index->shard_count;
+    crew->work = work;
+    atomic_store(&crew->next, 0);
+    /* This thread works too, so that one that cannot be started is no fault. */
+    while (started + 1 < threads && pthread_create(&others[started], NULL, work_some, crew) == 0)
         started++;
-    walk_some(&crew);
+    work_some(crew);
     while (started)
         pthread_join(others[--started], NULL);
-    return atomic_load(&crew.fault);
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* The names of all walks' fields, sorted, each once. Takes the strings' contents, not the
- * strings.
- */
-static int join_fields(struct index *index, const struct harvest *harvests)
-{
-    size_t room = 0;
-
-    for (size_t i = 0; i < index->shard_count; i++) {
-        /* A walk's names differ from each other, so a new one is looked for among the earlier
-         * shards' alone. */
-        size_t sorted = index->field_count;
-        for (size_t f = 0; f < harvests[i].field_count; f++) {
-            const char *name = harvests[i].fields[f];
-            if (sorted && bsearch(&name, index->fields, sorted, sizeof name, by_name))
-                continue;
-            if (harvest_grow(&index->fields, &room, index->field_count + 1, sizeof *index->fields))
-                return -ENOMEM;
-            index->fields[index->field_count] = strdup(name);
-            if (!index->fields[index->field_count++])
-                return -ENOMEM;
-            if (strlen(name) > index->longest_field)
-                index->longest_field = strlen(name);
-        }
-        if (index->field_count > sorted)
-            qsort(index->fields, index->field_count, sizeof *index->fields, by_name);
-    }
-    if (index->field_count <= UINT16_MAX)
-        return 0;
-    report_error("the shards have %zu different extensions, more than %u; an extension is all that "
-                 "follows the "
-                 "first dot of a name",
-                 index->field_count, UINT16_MAX);
-    return -EOVERFLOW;
+    return atomic_load(&crew->fault);
 }
 
 static int by_field(const void *a, const void *b)
@@ -127,42 +124,6 @@ void index_sort_members(struct index_member *members, size_t count)
         qsort(members, count, sizeof *members, by_field);
 }
 
-/* Appends shard `i`'s samples; its walk is freed as soon as it is copied, so that no more than one
- * copy lives long. */
-static int join_shard(struct index *index, struct harvest *harvest, size_t i)
-{
-    uint16_t *numbers = malloc((harvest->field_count + 1) * sizeof *numbers);
-    struct index_member *members = index->members + index->member_count;
-
-    if (!numbers)
-        return -ENOMEM;
-    for (size_t f = 0; f < harvest->field_count; f++) {
-        char **found = bsearch(&harvest->fields[f], index->fields, index->field_count,
-                               sizeof *index->fields, by_name);
-        numbers[f] = (uint16_t)(found - index->fields);
-    }
-    if (harvest->member_count)
-        memcpy(members, harvest->members, harvest->member_count * sizeof *members);
-    for (size_t m = 0; m < harvest->member_count; m++)
-        members[m].field = numbers[members[m].field];
-    free(numbers);
-    index->shards[i].first_sample = index->sample_count;
-    for (size_t s = 0; s < harvest->sample_count; s++) {
-        size_t from = harvest->first[s];
-        size_t to = s + 1 < harvest->sample_count ? harvest->first[s + 1] : harvest->member_count;
-        index_sort_members(members + from, to - from);
-        index->first[index->sample_count++] = (uint32_t)(index->member_count + from);
-    }
-    index->member_count += harvest->member_count;
-    if (harvest->key_bytes)
-        memcpy(index->keys + index->key_bytes, harvest->keys, harvest->key_bytes);
-    index->key_bytes += harvest->key_bytes;
-    index->bytes += harvest->bytes;
-    for (int p = 0; p < INDEX_PROBLEM_KINDS; p++)
-        index->problems[p] += harvest->problems[p];
-    return 0;
-}
-
 void index_mark_keys(struct index *index)
 {
     const char *key = index->keys;
@@ -172,80 +133,31 @@ void index_mark_keys(struct index *index)
             index->key_marks[s / INDEX_KEY_STEP] = (uint64_t)(key - index->keys);
 }
 
-static int allocate_tables(struct index *index, const struct harvest *harvests, size_t *text_bytes)
+void index_drop_texts(struct index *index)
 {
-    uint64_t samples = 0, members = 0, keys = 0;
-    size_t texts = 0;
-    bool any_text = false;
-
-    for (size_t i = 0; i < index->shard_count; i++) {
-        samples += harvests[i].sample_count;
-        members += harvests[i].member_count;
-        keys += harvests[i].key_bytes;
-        texts += harvests[i].any_text ? harvests[i].text_bytes : harvests[i].sample_count;
-        any_text |= harvests[i].any_text;
-    }
-    if (members > INDEX_MEMBERS_MAX) {
-        report_error("the shards have %llu members, more than %llu", (unsigned long long)members,
-                     (unsigned long long)INDEX_MEMBERS_MAX);
-        return -EOVERFLOW;
-    }
-    index->members = malloc(members * sizeof *index->members + 1);
-    index->first = malloc((samples + 1) * sizeof *index->first);
-    index->keys = malloc(keys + 1);
-    index->key_marks = malloc((samples / INDEX_KEY_STEP + 1) * sizeof *index->key_marks);
-    if (any_text)
-        index->class_texts = malloc(texts + 1);
-    *text_bytes = 0;
-    if (!index->members || !index->first || !index->keys || !index->key_marks ||
-        (any_text && !index->class_texts))
-        return -ENOMEM;
-    return 0;
+    if (!index->saved)
+        free(index->class_texts);
+    index->class_texts = NULL;
 }
 
-static int join_all(struct index *index, struct harvest *harvests)
-{
-    size_t text_bytes;
-    int fault = allocate_tables(index, harvests, &text_bytes);
-
-    for (size_t i = 0; !fault && i < index->shard_count; i++) {
-        struct harvest *harvest = &harvests[i];
-        fault = join_shard(index, harvest, i);
-        if (!fault && index->class_texts) {
-            if (harvest->any_text)
-                memcpy(index->class_texts + text_bytes, harvest->texts, harvest->text_bytes);
-            else
-                memset(index->class_texts + text_bytes, 0, harvest->sample_count);
-            text_bytes += harvest->any_text ? harvest->text_bytes : harvest->sample_count;
-        }
-        harvest_close(harvest);
-        *harvest = (struct harvest){0};
-    }
-    if (fault)
-        return fault;
-    index->first[index->sample_count] = (uint32_t)index->member_count;
-    index->shards[index->shard_count].first_sample = index->sample_count;
-    index_mark_keys(index);
-    return 0;
-}
-
-static void warn(const struct index *index, const struct harvest *harvests)
+/* `remarks` has a line for each shard with a problem worth one, else NULL. */
+static void warn(const struct index *index, char *const *remarks, const struct saved_shard *parts)
 {
     size_t faulty = 0;
 
     for (size_t i = 0; i < index->shard_count; i++) {
         uint64_t all = 0;
-        if (!harvests[i].first_problem)
+        if (!remarks[i])
             continue;
         if (++faulty > WARNINGS_MOST)
             continue;
         for (int p = 0; p < INDEX_PROBLEM_KINDS; p++)
-            all += harvests[i].problems[p];
+            all += parts[i].problems[p];
         if (all > 1)
-            report_warning("%s, and %llu more in this shard", harvests[i].first_problem,
+            report_warning("%s, and %llu more in this shard", remarks[i],
                            (unsigned long long)all - 1);
         else
-            report_warning("%s", harvests[i].first_problem);
+            report_warning("%s", remarks[i]);
     }
     if (faulty > WARNINGS_MOST)
         report_warning("%zu more shards have problems; .control/status counts them by kind",
@@ -331,31 +243,211 @@ static int index_shards(struct index *index, const struct shard_list *list)
     return 0;
 }
 
-int index_open(struct index **out, const struct shard_list *shards, unsigned threads)
-{
-    struct index *index = calloc(1, sizeof *index);
-    struct harvest *harvests = calloc(shards->count + 1, sizeof *harvests);
-    int fault = index && harvests ? index_shards(index, shards) : -ENOMEM;
-    bool reported = false;
+/* What index_open() works with, until the index is whole. */
+struct opening {
+    struct index *index;
+    struct store *store; /* NULL: nothing is saved */
+    struct crew crew;
+    struct harvest *harvests;
+    struct saved_shard *parts; /* what the index is saved with */
+    char **remarks;            /* one a shard, or NULL */
+    struct saved *saved;
+    bool whole; /* the saved index stands as it is */
+    bool writes;
+    unsigned threads;
+};
 
-    if (!fault) {
-        fault = walk_all(index, harvests, threads);
-        reported = fault != 0;
-    }
-    if (!fault) {
-        warn(index, harvests);
-        fault = join_fields(index, harvests);
+/* Finds which parts of the saved index can be used; all of it where nothing has changed. */
+static int check_saved(struct opening *opening)
+{
+    struct crew *crew = &opening->crew;
+    struct index *index = opening->index;
+    uint64_t samples;
+    int fault = 0;
+
+    saved_close(opening->saved);
+    opening->saved = store_load(opening->store);
+    opening->whole = false;
+    crew->saved = opening->saved;
+    if (!opening->saved)
+        return 0;
+    fault = reuse_match(opening->saved, index, crew->parts);
+    samples = opening->saved->header->sample_count;
+    if (!fault && reuse_is_whole(opening->saved, index, crew->parts)) {
+        crew->key_marks = malloc((samples / INDEX_KEY_STEP + 1) * sizeof *crew->key_marks);
+        fault = crew->key_marks ? 0 : -ENOMEM;
     }
     if (!fault)
-        fault = join_all(index, harvests);
-    for (size_t i = 0; harvests && i < shards->count; i++)
-        harvest_close(&harvests[i]);
-    free(harvests);
+        fault = work_on_all(crew, opening->threads, check_part);
+    opening->whole = !fault && reuse_is_whole(opening->saved, index, crew->parts);
+    if (!opening->whole) {
+        free(crew->key_marks);
+        crew->key_marks = NULL;
+    }
+    return fault;
+}
+
+static int adopt_shard(struct opening *opening, size_t i)
+{
+    struct index_shard *shard = &opening->index->shards[i];
+    const struct saved_shard *part = &opening->saved->shards[i];
+    const struct saved_words *words = &opening->saved->words[i];
+
+    shard->first_sample = part->first_sample;
+    shard->hash = part->hash;
+    opening->index->bytes += part->bytes;
+    for (int p = 0; p < INDEX_PROBLEM_KINDS; p++)
+        opening->index->problems[p] += part->problems[p];
+    if (*words->complaint && !(shard->complaint = strdup(words->complaint)))
+        return -ENOMEM;
+    if (*words->remark &&
+        asprintf(&opening->remarks[i], "%s: %s", shard->path, words->remark) < 0) {
+        opening->remarks[i] = NULL;
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+/* The tables stay where they are; what is small is copied. */
+static int adopt_saved(struct opening *opening)
+{
+    struct index *index = opening->index;
+    struct saved *saved = opening->saved;
+    int fault = 0;
+
+    index->fields = calloc(saved->header->field_count + 1, sizeof *index->fields);
+    if (!index->fields)
+        return -ENOMEM;
+    for (; index->field_count < saved->header->field_count; index->field_count++) {
+        const char *name = saved->fields[index->field_count];
+        if (strlen(name) > index->longest_field)
+            index->longest_field = strlen(name);
+        if (!(index->fields[index->field_count] = strdup(name)))
+            return -ENOMEM;
+    }
+    for (size_t i = 0; !fault && i < index->shard_count; i++)
+        fault = adopt_shard(opening, i);
+    if (fault)
+        return fault;
+    index->sample_count = saved->header->sample_count;
+    index->member_count = saved->header->member_count;
+    index->key_bytes = saved->header->key_bytes;
+    index->shards[index->shard_count].first_sample = index->sample_count;
+    index->members = saved->members;
+    index->first = saved->first;
+    /* The one that says where the last sample ends belongs to no part, so that nobody checked it.
+     */
+    index->first[index->sample_count] = (uint32_t)index->member_count;
+    index->keys = saved->keys;
+    index->class_texts = saved->texts;
+    index->key_marks = opening->crew.key_marks;
+    opening->crew.key_marks = NULL;
+    index->saved = saved;
+    opening->saved = NULL;
+    warn(index, opening->remarks, saved->shards);
+    return 0;
+}
+
+/* Waits for the turn to write, unless the saved index stands as it is: whoever wrote meanwhile may
+ * have written just that. */
+static int take_turn(struct opening *opening)
+{
+    enum store_turn turn = STORE_CHANGED;
+    int fault = 0;
+
+    for (int tries = 0; !fault && turn == STORE_CHANGED && tries < TURNS_MOST; tries++) {
+        fault = check_saved(opening);
+        if (fault || opening->whole)
+            return fault;
+        turn = store_begin(opening->store);
+    }
+    opening->writes = turn == STORE_MINE;
+    return fault;
+}
+
+static int walk_and_join(struct opening *opening)
+{
+    struct index *index = opening->index;
+    int fault;
+
+    opening->crew.store = opening->writes ? opening->store : NULL;
+    fault = work_on_all(&opening->crew, opening->threads, gather);
+    index->walked = atomic_load(&opening->crew.walked);
+    for (size_t i = 0; i < index->shard_count; i++) {
+        opening->remarks[i] = opening->harvests[i].first_problem;
+        opening->harvests[i].first_problem = NULL;
+    }
+    if (!fault)
+        fault = join_harvests(index, opening->harvests, opening->parts);
+    if (!fault)
+        warn(index, opening->remarks, opening->parts);
+    return fault;
+}
+
+/* A data set that is refused is not saved: its shards will be others the next time. */
+static int make_index(struct opening *opening)
+{
+    struct index *index = opening->index;
+    int fault = opening->store ? take_turn(opening) : 0;
+
+    if (!fault)
+        fault = opening->whole ? adopt_saved(opening) : walk_and_join(opening);
     if (!fault)
         fault = refuse_copies(index);
     if (!fault)
         fault = refuse_nothing(index);
-    if (fault == -ENOMEM && !reported)
+    if (fault)
+        return fault;
+    if (!index->saved && !(opening->writes && store_keep(opening->store, index, opening->parts,
+                                                         (const char *const *)opening->remarks)))
+        return 0;
+    index->place = strdup(store_path(opening->store));
+    return index->place ? 0 : -ENOMEM;
+}
+
+static int allocate(struct opening *opening, size_t shards)
+{
+    opening->harvests = calloc(shards + 1, sizeof *opening->harvests);
+    opening->parts = calloc(shards + 1, sizeof *opening->parts);
+    opening->remarks = calloc(shards + 1, sizeof *opening->remarks);
+    opening->crew = (struct crew){.index = opening->index, .harvests = opening->harvests};
+    opening->crew.parts = calloc(shards + 1, sizeof *opening->crew.parts);
+    return opening->harvests && opening->parts && opening->remarks && opening->crew.parts ? 0
+                                                                                          : -ENOMEM;
+}
+
+static void release(struct opening *opening, size_t shards)
+{
+    for (size_t i = 0; i < shards; i++) {
+        if (opening->harvests)
+            harvest_close(&opening->harvests[i]);
+        if (opening->remarks)
+            free(opening->remarks[i]);
+    }
+    free(opening->harvests);
+    free(opening->parts);
+    free(opening->remarks);
+    free(opening->crew.parts);
+    free(opening->crew.key_marks);
+    saved_close(opening->saved);
+    store_close(opening->store);
+}
+
+int index_open(struct index **out, const struct shard_list *shards, unsigned threads,
+               const char *place)
+{
+    struct opening opening = {.index = calloc(1, sizeof *opening.index), .threads = threads};
+    struct index *index = opening.index;
+    int fault = index ? allocate(&opening, shards->count) : -ENOMEM;
+
+    if (!fault)
+        fault = index_shards(index, shards);
+    if (!fault)
+        fault = store_open(&opening.store, place, shards);
+    if (!fault)
+        fault = make_index(&opening);
+    release(&opening, shards->count);
+    if (fault == -ENOMEM && !atomic_load(&opening.crew.fault))
         report_error("no memory for the index of %zu shards", shards->count);
     if (fault) {
         index_close(index);
@@ -377,13 +469,17 @@ void index_close(struct index *index)
     }
     for (size_t f = 0; f < index->field_count; f++)
         free(index->fields[f]);
+    if (!index->saved) {
+        free(index->members);
+        free(index->first);
+        free(index->keys);
+        free(index->class_texts);
+    }
+    saved_close(index->saved);
     free(index->shards);
     free(index->fields);
-    free(index->members);
-    free(index->first);
-    free(index->keys);
     free(index->key_marks);
-    free(index->class_texts);
+    free(index->place);
     free(index);
 }
 

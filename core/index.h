@@ -35,22 +35,38 @@ struct index {
                           each; else NULL */
     uint64_t bytes;    /* of all members */
     uint64_t problems[INDEX_PROBLEM_KINDS];
+    struct saved *saved; /* what members, first, keys and class_texts stand in (core/saved.h); NULL:
+                            they are allocated */
+    char *place;         /* the saved index that this one came from or became; NULL: none */
+    size_t walked;       /* shards that were read for it, rather than taken from the saved one */
 };
+
+struct saved;
 
 #define INDEX_KEY_STEP 16
 
-/* Walks all shards with `threads` threads (0: as many as suit the machine). Problems are counted,
+/* Takes the index from where it is saved, `place` (as store_open()'s `wanted` in core/store.h: a
+ * file, a folder for many, NULL: the user's cache folder, "none"), as far as the shards are still
+ * what they were when they were walked: base name, size, modification time and some of the members'
+ * headers. Walks the other ones, and saves the index anew; where that cannot be, one warning says
+ * why, and it stays in memory.
+ *
+ * Walks shards with `threads` threads (0: as many as suit the machine). Problems are counted,
  * and one warning line a shard is reported, with its path and for its first problem the offset and
  * member. Returns 0, or a negative errno, reported: a shard that cannot be opened or read (EIO
  * while walking), too many members, no memory, a shard that equals another one (hash and sampled
  * bytes). A data set without a sample is an error too (-ENODATA). */
-int index_open(struct index **out, const struct shard_list *shards, unsigned threads);
+int index_open(struct index **out, const struct shard_list *shards, unsigned threads,
+               const char *place);
 void index_close(struct index *index); /* NULL is fine */
 
 /* For who makes or rewrites an index (core/fields.c), before anybody else reads it: puts one
  * sample's members into name order, and finds the keys' marks anew. */
 void index_sort_members(struct index_member *members, size_t count);
 void index_mark_keys(struct index *index);
+
+/* For who has made labels of them (core/labels.c): the class texts are not needed any more. */
+void index_drop_texts(struct index *index);
 
 /* The key of `sample`: owned by the index. */
 const char *index_key(const struct index *index, uint64_t sample);

@@ -48,19 +48,25 @@ static int by_span(const void *a, const void *b)
     return compare(*(const struct span *)a, *(const struct span *)b);
 }
 
+/* An optional '-' and decimal digits, of 64 bits. */
 static bool to_integer(struct span span, int64_t *value)
 {
-    char text[24], *end;
+    bool negative = span.length && span.text[0] == '-';
+    uint64_t number = 0;
 
-    if (span.length == 0 || span.length >= sizeof text)
+    if (span.length <= negative || span.length > 20)
         return false;
-    memcpy(text, span.text, span.length);
-    text[span.length] = '\0';
-    if (strspn(text, "0123456789-") != span.length)
+    for (size_t i = negative; i < span.length; i++) {
+        unsigned digit = (unsigned)(unsigned char)span.text[i] - '0';
+        if (digit > 9 || __builtin_mul_overflow(number, UINT64_C(10), &number) ||
+            __builtin_add_overflow(number, digit, &number))
+            return false;
+    }
+    /* The least 64-bit number is LABELS_MISSING. */
+    if (number > INT64_MAX)
         return false;
-    errno = 0;
-    *value = strtoll(text, &end, 10);
-    return *end == '\0' && errno == 0 && *value != LABELS_MISSING;
+    *value = negative ? -(int64_t)number : (int64_t)number;
+    return true;
 }
 
 /* Goes through all samples' texts in order. */
@@ -189,7 +195,25 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int count_classes(struct labels *labels, uint64_t samples)
+/* Classes mostly are 0 to some hundreds or thousands: one bit a class of the range. */
+static int count_in_range(struct labels *labels, uint64_t samples, int64_t least, uint64_t range)
+{
+    uint64_t *seen = calloc(range / 64 + 1, sizeof *seen);
+
+    if (!seen)
+        return -ENOMEM;
+    for (uint64_t s = 0; s < samples; s++) {
+        if (labels->of[s] != LABELS_MISSING) {
+            uint64_t place = (uint64_t)labels->of[s] - (uint64_t)least;
+            labels->class_count += !(seen[place / 64] >> (place % 64) & 1);
+            seen[place / 64] |= (uint64_t)1 << (place % 64);
+        }
+    }
+    free(seen);
+    return 0;
+}
+
+static int count_sorted(struct labels *labels, uint64_t samples)
 {
     int64_t *sorted = malloc(samples * sizeof *sorted + 1);
 
@@ -202,6 +226,24 @@ static int count_classes(struct labels *labels, uint64_t samples)
                                (s == 0 || sorted[s] != sorted[s - 1]);
     free(sorted);
     return 0;
+}
+
+static int count_classes(struct labels *labels, uint64_t samples)
+{
+    int64_t least = INT64_MAX, most = INT64_MIN;
+    uint64_t range;
+
+    for (uint64_t s = 0; s < samples; s++) {
+        if (labels->of[s] == LABELS_MISSING)
+            continue;
+        least = labels->of[s] < least ? labels->of[s] : least;
+        most = labels->of[s] > most ? labels->of[s] : most;
+    }
+    if (least > most)
+        return 0;
+    range = (uint64_t)most - (uint64_t)least;
+    return range / 64 <= samples ? count_in_range(labels, samples, least, range)
+                                 : count_sorted(labels, samples);
 }
 
 static int report_result(const struct labels *labels, struct index *index)
@@ -247,8 +289,7 @@ int labels_open(struct labels *labels, struct index *index, enum config_label wa
         if (!fault)
             fault = report_result(labels, index);
     }
-    free(index->class_texts);
-    index->class_texts = NULL;
+    index_drop_texts(index);
     if (fault)
         labels_close(labels);
     return fault;

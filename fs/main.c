@@ -81,6 +81,7 @@ static const char usage[] =
     "  direct=auto|always|never    read shards ahead around the page cache (auto: what is cold)\n"
     "  prime=N                     names that one listing instantiates (65536; 262144 without "
     "privilege)\n"
+    "  index=PATH|none             where the index of the shards is saved (user's cache folder)\n"
     "  strict                      refuse shards with any problem\n"
     "  uid=, gid=, allow_other, log=FILE, debug, and the usual words of mount(8)\n"
     "\n"

@@ -183,6 +183,8 @@ char *status_text(const struct control *control, size_t *bytes)
     json_object_set_new(root, "members", number(index->member_count));
     json_object_set_new(root, "member_bytes", number(index->bytes));
     json_object_set_new(root, "shards", number(index->shard_count));
+    json_object_set_new(root, "index", index->place ? json_string(index->place) : json_null());
+    json_object_set_new(root, "shards_walked", number(index->walked));
     json_object_set_new(root, "left_out", left_out(index));
     json_object_set_new(root, "bad_shards", bad_shards(index));
     json_object_set_new(root, "label", json_string(labels_source_name(dataset->labels.source)));

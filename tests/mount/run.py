@@ -57,11 +57,15 @@ def run_in_child(test, number, folder, options):
     tag = "%s.%03d" % (folder.name.split(".")[-1], number)
     own = folder / ("%03d" % number)
     own.mkdir()
+    # For anybody, as tests mount as nobody, too.
+    (own / "cache").mkdir()
+    (own / "cache").chmod(0o777)
     outcome = own / "outcome.json"
     seconds = max(options.limit, getattr(getattr(test, test._testMethodName), "time_limit", 0))
     environment = dict(os.environ, SHUFFLEFS_TEST_BINARY_DIR=str(options.binary_dir), SHUFFLEFS_TEST_TAG=tag,
                        SHUFFLEFS_TEST_FOLDER=str(own), SHUFFLEFS_TEST_SLOW="1" if options.slow else "0",
-                       SHUFFLEFS_TEST_OUTCOME=str(outcome), SHUFFLEFS_TEST_LIMIT=str(seconds), PYTHONUTF8="1")
+                       SHUFFLEFS_TEST_OUTCOME=str(outcome), SHUFFLEFS_TEST_LIMIT=str(seconds), PYTHONUTF8="1",
+                       XDG_CACHE_HOME=str(own / "cache"))
     with open(own / "output", "wb") as output:
         process = subprocess.Popen([sys.executable, str(HERE / "run.py"), "--one", test.id()], env=environment,
                                    stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)

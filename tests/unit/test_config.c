@@ -293,11 +293,24 @@ Test(config, unknown_options_are_refused_with_the_nearest)
     refuses("wrold=8", "-o: wrold: there is no such option; did you mean world?");
     refuses("drop-last", "did you mean drop_last?");
     refuses("Seed=1", "did you mean seed?");
-    refuses("index=none", "-o: index: there is no such option (");
-    refuses("weights=w", "no such option");
-    refuses("index=none", "no such option");
+    refuses("weights=w", "-o: weights: there is no such option (");
     refuses("shards=a.tar", "not an option but an argument");
     refuses("=x", "no such option");
+    finish(&config);
+}
+
+Test(config, the_place_of_the_index_is_a_path_or_none)
+{
+    struct config config;
+
+    start(&config);
+    cr_assert(config.index == NULL);
+    takes(&config, "index=kept/set.index");
+    cr_assert(strstr(config.index, "/kept/set.index") != NULL && config.index[0] == '/');
+    takes(&config, "index=none");
+    cr_assert_str_eq(config.index, "none");
+    refuses("index", "takes the path of a file, of a folder, or none");
+    refuses("index=", "takes the path of a file, of a folder, or none");
     finish(&config);
 }
 

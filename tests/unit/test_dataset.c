@@ -22,6 +22,7 @@ static void begin(void)
     report_watch(NULL);
     folder_make(&folder);
     config_init(&config);
+    cr_assert_eq(config_set(&config, "index", "none", "-o", "/"), 0);
 }
 
 static int open_with(const char *options)

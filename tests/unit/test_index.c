@@ -26,7 +26,7 @@ static void begin(void)
 
 static int open_index(void)
 {
-    return index_open(&set, &folder.shards, 0);
+    return index_open(&set, &folder.shards, 0, "none");
 }
 
 static void end(void)

@@ -33,6 +33,7 @@ static void begin(const char *options)
     report_watch(NULL);
     folder_make(&folder);
     config_init(&config);
+    cr_assert_eq(config_set(&config, "index", "none", "-o", "/"), 0);
     cr_assert_eq(config_set_options(&config, options, "/"), 0);
     for (int i = 0; i < SAMPLES; i++) {
         cr_assert(asprintf(&members[4 * i], "d/k%d.x.jpg", i) > 0);
