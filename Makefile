@@ -150,6 +150,12 @@ fuzz:
 	        -artifact_prefix=$$fuzzer. $(FUZZ_ARGS) $$fuzzer.corpus || exit 1; \
 	done
 
+$(BUILD)/fuzz/fuzz_index: tests/fuzz/fuzz_index.c core/saved.c core/harvest.c core/record.c
+	$(call say,CLANG,$@)
+	@mkdir -p $(@D)
+	$(Q)clang $(CFLAGS_ALL) -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+	    -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION -o $@ $(filter %.c,$^) $(LIBS_CORE)
+
 $(BUILD)/fuzz/%: tests/fuzz/%.c tests/unit/picture.c $(wildcard loader/*.[ch])
 	$(call say,CLANG,$@)
 	@mkdir -p $(@D)

@@ -40,6 +40,33 @@ struct layout {
     uint64_t shards, names, members, first, keys, texts, end;
 };
 
+/* A fuzzer would never get past a checksum; and its blocks are allocated, so that ASan sees their
+ * ends. */
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+static bool same_sum(uint64_t a, uint64_t b)
+{
+    (void)a;
+    (void)b;
+    return true;
+}
+
+static void release_block(char *block, size_t bytes)
+{
+    (void)bytes;
+    free(block);
+}
+#else
+static bool same_sum(uint64_t a, uint64_t b)
+{
+    return a == b;
+}
+
+static void release_block(char *block, size_t bytes)
+{
+    munmap(block, bytes);
+}
+#endif
+
 static uint64_t aligned(uint64_t offset)
 {
     return (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -248,7 +275,8 @@ static int take(struct saved *saved)
         return -EBADMSG;
     at = lay_out(header);
     saved->shards = (const void *)(saved->block + at.shards);
-    if (checksum_of_head(header, saved->shards, saved->block + at.names) != header->checksum)
+    if (!same_sum(checksum_of_head(header, saved->shards, saved->block + at.names),
+                  header->checksum))
         return -EBADMSG;
     fault = take_words(saved, saved->block + at.names);
     if (fault)
@@ -266,7 +294,7 @@ int saved_take(struct saved **out, char *block, size_t bytes)
     int fault;
 
     if (!saved) {
-        munmap(block, bytes);
+        release_block(block, bytes);
         return -ENOMEM;
     }
     saved->block = block;
@@ -284,7 +312,7 @@ void saved_close(struct saved *saved)
     if (!saved)
         return;
     if (saved->block)
-        munmap(saved->block, saved->bytes);
+        release_block(saved->block, saved->bytes);
     free(saved->words);
     free(saved->fields);
     free(saved);
@@ -347,8 +375,9 @@ bool saved_check_part(const struct saved *saved, size_t number, uint64_t *key_ma
 {
     const struct saved_shard *shard = &saved->shards[number];
 
-    return checksum_of_part(shard, saved->members, saved->first, saved->keys, saved->texts) ==
-               shard->checksum &&
+    return same_sum(
+               checksum_of_part(shard, saved->members, saved->first, saved->keys, saved->texts),
+               shard->checksum) &&
            members_fit(saved, shard) &&
            texts_fit(saved->keys, shard->key_at, shard[1].key_at, shard->first_sample,
                      shard[1].first_sample, key_marks) &&
@@ -418,7 +447,8 @@ int saved_copy_part(const struct saved *saved, size_t number, struct index_shard
         copy_array(&harvest->first, saved->first + from->first_sample,
                    harvest->sample_count * sizeof *harvest->first) ||
         copy_array(&harvest->keys, saved->keys + from->key_at, harvest->key_bytes) ||
-        copy_array(&harvest->texts, saved->texts + from->text_at, harvest->text_bytes))
+        (harvest->any_text &&
+         copy_array(&harvest->texts, saved->texts + from->text_at, harvest->text_bytes)))
         return -ENOMEM;
     for (size_t s = 0; s < harvest->sample_count; s++)
         harvest->first[s] -= (uint32_t)from->first_member;
