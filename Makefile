@@ -139,6 +139,7 @@ format:
 # took a quarter of the time.
 FUZZ_SECONDS ?= 60
 FUZZ_ARGS    ?=
+FUZZ_FLAGS   := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 fuzz:
 	@scripts/install-deps build fuzz
 	$(Q)$(MAKE) --no-print-directory $(FUZZERS)
@@ -150,16 +151,24 @@ fuzz:
 	        -artifact_prefix=$$fuzzer. $(FUZZ_ARGS) $$fuzzer.corpus || exit 1; \
 	done
 
-$(BUILD)/fuzz/fuzz_index: tests/fuzz/fuzz_index.c core/saved.c core/harvest.c core/record.c
+# Those of core/'s code; checksums count as right in them.
+FUZZERS_CORE := $(BUILD)/fuzz/fuzz_index $(BUILD)/fuzz/fuzz_config
+$(FUZZERS_CORE): $(BUILD)/fuzz/%: tests/fuzz/%.c $(wildcard core/*.[ch])
 	$(call say,CLANG,$@)
 	@mkdir -p $(@D)
-	$(Q)clang $(CFLAGS_ALL) -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-	    -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION -o $@ $(filter %.c,$^) $(LIBS_CORE)
+	$(Q)clang $(CFLAGS_ALL) -O1 $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(LIBS_CORE)
+
+# Names as the mount parses them, and its status as shufflefs-top does.
+FUZZERS_MOUNT := $(BUILD)/fuzz/fuzz_view $(BUILD)/fuzz/fuzz_status
+$(FUZZERS_MOUNT): $(BUILD)/fuzz/%: tests/fuzz/%.c $(wildcard core/*.[ch] top/*.[ch]) $(filter-out fs/main.c,$(wildcard fs/*.[ch]))
+	$(call say,CLANG,$@)
+	@mkdir -p $(@D)
+	$(Q)clang $(CFLAGS_ALL) -O1 $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON)
 
 $(BUILD)/fuzz/%: tests/fuzz/%.c tests/unit/picture.c $(wildcard loader/*.[ch])
 	$(call say,CLANG,$@)
 	@mkdir -p $(@D)
-	$(Q)clang $(CFLAGS_ALL) -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -o $@ $(filter %.c,$^) $(LIBS_LOADER) -lz
+	$(Q)clang $(CFLAGS_ALL) -O1 $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(LIBS_LOADER) -lz
 
 bench: all $(SLOWFS)
 	@bench/run --binary-dir $(BUILD) $(if $(PHOTOS),--photos $(PHOTOS)) $(BENCH_ARGS)

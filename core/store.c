@@ -149,7 +149,7 @@ void store_close(struct store *store)
 {
     if (!store)
         return;
-    if (store->fd >= 0) {
+    if (store->fd >= 0 && store->fresh) {
         /* Before the lock goes, or a new one of somebody else's would be removed. */
         unlink(store->fresh);
         close(store->fd);

@@ -93,6 +93,12 @@ static double divide(double part, double whole)
     return whole > 0 ? part / whole : NAN;
 }
 
+/* From 0 to 1: the counts of a status are not all of one moment. NAN stays. */
+static double share(double value)
+{
+    return value < 0 ? 0 : value > 1 ? 1 : value;
+}
+
 struct rates snapshot_rates(const struct snapshot *before, const struct snapshot *now)
 {
     struct rates rates = {.restarted = before && is_restarted(before, now)};
@@ -105,11 +111,11 @@ struct rates snapshot_rates(const struct snapshot *before, const struct snapshot
     rates.interval_s = seconds;
     rates.reads_per_s = divide(reads, seconds);
     rates.bytes_per_s = divide(growth(before, now, "bytes"), seconds);
-    rates.hit_rate = divide(hits, hits + reads) + missing;
+    rates.hit_rate = share(divide(hits, hits + reads)) + missing;
     rates.storage_reads_per_s = divide(storage_reads, seconds);
     rates.storage_bytes_per_s = divide(growth(before, now, "storage.bytes"), seconds);
-    rates.storage_direct_share = divide(growth(before, now, "storage.direct_reads"),
-                                        storage_reads) +
+    rates.storage_direct_share = share(divide(growth(before, now, "storage.direct_reads"),
+                                              storage_reads)) +
                                  missing;
     rates.storage_read_us = divide(growth(before, now, "storage.seconds") * 1e6, storage_reads) +
                             missing;
@@ -170,8 +176,8 @@ static struct top_reader describe(const struct snapshot *before, const struct sn
         .samples_per_s = reader_number(value, "samples_per_s"),
         .bytes_per_s = reader_number(value, "bytes_per_s"),
         .idle_s = reader_number(value, "idle_s"),
-        .hit_rate = reader_number(value, "hit_rate"),
-        .wait_share = reader_number(value, "wait_share"),
+        .hit_rate = share(reader_number(value, "hit_rate")),
+        .wait_share = share(reader_number(value, "wait_share")),
         .random = json_is_false(json_object_get(value, "in_order")),
     };
     double left;
@@ -179,9 +185,7 @@ static struct top_reader describe(const struct snapshot *before, const struct sn
     if (isnan(reader.samples_per_s))
         reader.samples_per_s = derived_rate(before, now, value);
     /* `position` is the last one met, counted from 0. */
-    reader.progress = divide(reader.position + 1, reader.length);
-    if (reader.progress > 1)
-        reader.progress = 1;
+    reader.progress = share(divide(reader.position + 1, reader.length));
     left = reader.length - reader.position - 1;
     reader.eta_s = left <= 0 ? 0 : divide(left, reader.samples_per_s);
     reader.idle = reader.idle_s > IDLE_S &&

@@ -189,6 +189,21 @@ Test(top, a_mount_made_anew_gives_no_rates)
     free(text);
 }
 
+/* The counts of one status are read one after the other, while readers go on. */
+Test(top, shares_stay_between_nothing_and_all)
+{
+    struct snapshot now = parse("{\"storage\":{\"reads\":3,\"direct_reads\":4},\"readers\":[{"
+                                "\"position\":-5,\"length\":10,\"hit_rate\":1.5}]}",
+                                12);
+    struct top_reader *readers;
+
+    cr_assert(is_near(snapshot_rates(NULL, &now).storage_direct_share, 1));
+    cr_assert_eq(snapshot_readers(NULL, &now, &readers), 1);
+    cr_assert(readers[0].progress <= 0 && is_near(readers[0].hit_rate, 1));
+    free(readers);
+    snapshot_close(&now);
+}
+
 Test(top, another_data_set_is_another_mount)
 {
     struct snapshot before = parse("{\"fingerprint\":\"a\",\"reads\":1}", 10);

@@ -1,0 +1,178 @@
+/* libFuzzer's entry: any bytes as a path in the mount, and as what is written to a control file. A
+ * name that is found must be the only spelling of what it is: stat shows it, and a file's name is
+ * the one that a listing gives. With FUZZ_SEEDS=DIR some paths are written there. */
+#include "../../core/report.h"
+#include "../../fs/control.h"
+#include "../../fs/view.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int LLVMFuzzerInitialize(int *count, char ***arguments);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { SAMPLES = 12, PATH_MOST = 1024, DEPTH_MOST = 8 };
+
+static const char *const seeds[] = {
+    "current/rank-0/00000003.jpg",
+    "epoch-7/rank-1.keys/00000002_d_k4_x.jpg",
+    "epoch-0/rank-0-of-3/00000001.cls",
+    "current/rank-1-of-2.list",
+    "epoch-9223372036854775807/rank-0.tar",
+    ".control/status",
+    ".control/epoch",
+    ".control/rank-1.epoch",
+    ".control/rank-2-of-5.epoch",
+    ".control/fingerprint",
+};
+
+static struct config config;
+static struct dataset set;
+static struct epochs *epochs;
+static struct view *view;
+
+static void ignore(const char *line, void *context)
+{
+    (void)line;
+    (void)context;
+}
+
+/* A tar of SAMPLES samples with a jpg and a cls each; its headers need no more than libarchive asks
+ * for. */
+static void write_tar(int fd)
+{
+    char block[512];
+
+    for (int i = 0; i < 2 * SAMPLES; i++) {
+        unsigned sum = 0;
+        memset(block, 0, sizeof block);
+        snprintf(block, 100, "d/k%d.%s", i / 2, i % 2 ? "cls" : "x.jpg");
+        memcpy(block + 100, "0000644", 8);
+        memcpy(block + 108, "0000000", 8);
+        memcpy(block + 116, "0000000", 8);
+        memcpy(block + 124, "00000000001", 12);
+        memcpy(block + 136, "00000000000", 12);
+        memset(block + 148, ' ', 8);
+        block[156] = '0';
+        memcpy(block + 257, "ustar\00000", 8);
+        for (int j = 0; j < 512; j++)
+            sum += (unsigned char)block[j];
+        snprintf(block + 148, 8, "%06o", sum);
+        if (write(fd, block, sizeof block) != sizeof block)
+            abort();
+        memset(block, 0, sizeof block);
+        block[0] = (char)('0' + i / 2 % 10);
+        if (write(fd, block, sizeof block) != sizeof block)
+            abort();
+    }
+    memset(block, 0, sizeof block);
+    if (write(fd, block, sizeof block) != sizeof block ||
+        write(fd, block, sizeof block) != sizeof block)
+        abort();
+}
+
+static char *no_text(void *context, const char *name, enum view_kind kind, uint64_t rank,
+                     uint64_t world, size_t *bytes)
+{
+    (void)context;
+    (void)name;
+    (void)kind;
+    if (rank >= world && kind == VIEW_RANK_FILE)
+        abort();
+    *bytes = 2;
+    return strdup("0\n");
+}
+
+int LLVMFuzzerInitialize(int *count, char ***arguments)
+{
+    const char *folder = getenv("FUZZ_SEEDS");
+    char tar[] = "/tmp/fuzz-view-XXXXXX";
+    int fd = mkstemp(tar);
+
+    (void)count;
+    (void)arguments;
+    report_to_sink(ignore, NULL);
+    if (fd < 0)
+        abort();
+    write_tar(fd);
+    close(fd);
+    config_init(&config);
+    if (config_set_options(&config, "world=2,index=none", "/") ||
+        shards_add(&config.shards, tar, "/") || dataset_open(&set, &config) ||
+        epochs_open(&epochs, &config.order, set.index->sample_count, 0) ||
+        view_open(&view, &set, epochs, no_text, NULL))
+        abort();
+    unlink(tar);
+    for (size_t i = 0; folder && i < sizeof seeds / sizeof *seeds; i++) {
+        char path[4096];
+        FILE *out;
+
+        snprintf(path, sizeof path, "%s/view-%zu", folder, i);
+        out = fopen(path, "wb");
+        if (!out || fwrite(seeds[i], strlen(seeds[i]), 1, out) != 1)
+            perror(path);
+        if (out)
+            fclose(out);
+    }
+    return 0;
+}
+
+/* A found file's name is made anew from what it was found to be. */
+static void check_spelling(const struct view_node *folder, const char *name, uint64_t inode)
+{
+    const struct grammar *grammar = view_grammar(view);
+    enum grammar_view kind = folder->kind == VIEW_KEYS ? GRAMMAR_KEYS : GRAMMAR_PLAIN;
+    uint64_t member, sample = 0, position = 0;
+    const char *field = "cls";
+    char made[GRAMMAR_NAME_BYTES + 1];
+
+    if (view_is_member(view, inode, &member)) {
+        sample = index_sample_of(set.index, member);
+        field = set.index->fields[set.index->members[member].field];
+    } else if (!view_is_label(view, inode, &sample)) {
+        return;
+    }
+    if (!grammar_parse_position(grammar, name, &position))
+        abort();
+    grammar_file_name(grammar, kind, position, sample, field, made);
+    if (strcmp(made, name) != 0)
+        abort();
+}
+
+static void walk(char *path)
+{
+    uint64_t met[DEPTH_MOST], inode = VIEW_ROOT_INODE;
+    int depth = 0;
+    char *name;
+
+    while ((name = strsep(&path, "/")) && depth < DEPTH_MOST) {
+        struct view_node *node = view_node(view, inode);
+        struct stat status;
+        int fault = node ? view_lookup(view, node, name, &inode) : -1;
+        if (fault)
+            break;
+        met[depth++] = inode;
+        check_spelling(node, name, inode);
+        if (view_stat(view, inode, &status) && view_node(view, inode))
+            abort();
+    }
+    /* As the kernel does: what lies deeper first. */
+    while (depth--)
+        if (view_node(view, met[depth]))
+            view_forget(view, met[depth], 1);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char path[PATH_MOST];
+
+    if (size >= sizeof path)
+        return 0;
+    memcpy(path, data, size);
+    path[size] = '\0';
+    walk(path);
+    return 0;
+}
