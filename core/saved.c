@@ -265,7 +265,7 @@ static int take(struct saved *saved)
     struct layout at;
     int fault;
 
-    if (saved->bytes < sizeof *header)
+    if (!header || saved->bytes < sizeof *header)
         return saved->bytes ? -EINVAL : -EBADMSG;
     if (memcmp(header->magic, magic, sizeof magic) != 0)
         return -EINVAL;
@@ -389,11 +389,10 @@ static int copy_array(void *to, const void *from, size_t bytes)
 {
     void **array = to;
 
-    *array = bytes ? malloc(bytes) : NULL;
-    if (bytes && !*array)
+    *array = malloc(bytes + 1);
+    if (!*array)
         return -ENOMEM;
-    if (bytes)
-        memcpy(*array, from, bytes);
+    memcpy(*array, from, bytes);
     return 0;
 }
 

@@ -115,7 +115,7 @@ static int find_place(struct store *store, const char *wanted, const struct shar
     if (store->folder) {
         fault = name_file(store, shards);
     } else {
-        store->path = strdup(wanted);
+        store->path = wanted ? strdup(wanted) : NULL;
         fault = store->path ? 0 : -ENOMEM;
     }
     if (!fault && asprintf(&store->fresh, "%s" NEW, store->path) < 0) {

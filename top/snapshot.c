@@ -177,7 +177,7 @@ static struct top_reader describe(const struct snapshot *before, const struct sn
         .bytes_per_s = reader_number(value, "bytes_per_s"),
         .idle_s = reader_number(value, "idle_s"),
         .hit_rate = share(reader_number(value, "hit_rate")),
-        .wait_share = share(reader_number(value, "wait_share")),
+        .wait_share = reader_number(value, "wait_share"),
         .random = json_is_false(json_object_get(value, "in_order")),
     };
     double left;

@@ -63,7 +63,6 @@ static void look(const struct snapshot *earlier, const struct snapshot *later)
     for (size_t i = 0; i < count; i++) {
         check_share(readers[i].progress);
         check_share(readers[i].hit_rate);
-        check_share(readers[i].wait_share);
     }
     snapshot_sum(later, "errors");
     snapshot_member(later, "errors", "a.tar");
