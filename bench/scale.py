@@ -1,6 +1,7 @@
 """An ImageNet of names: 1,281,167 tiny samples. Listing, switching, memory, indexing, and the order by itself."""
 
 import os
+import shutil
 import subprocess
 import time
 
@@ -83,6 +84,62 @@ def indexing(bench, report):
     report.add(f"mount of {SMALL:,} members", "ms", [1e3 * value for value in starts])
     report.add(f"mount of {SAMPLES:,} members", "ms", [1e3 * value for value in mounts])
     report.add("indexing", "members/s", rates, at_least=800000)
+
+
+MANY = 10_000_000
+SHARD_SAMPLES = 1000
+TINY_BYTES = 1024  # a tiny member and its header in a shard
+
+
+def saved_index(bench, report):
+    """The second mount of the same shards, whose index was saved by the first."""
+    shufflefs = bench.shufflefs()
+    for samples, most in ((SAMPLES, 0.1), (MANY, 0.5)):
+        report.section(f"A saved index of {samples:,} members")
+        if shutil.disk_usage(bench.tools).free < 2 * samples * TINY_BYTES:
+            print(f"  left out: no room for {samples * TINY_BYTES >> 30} GiB in {bench.tools}")
+            continue
+        shards = tiny_shards(bench, samples, -(-samples // SHARD_SAMPLES))
+        place = os.path.join(bench.scratch, "set.index")
+        option = f"index={place}"
+        with shufflefs.mount(shards, option) as mount:
+            first = mount.mount_s
+        size = os.path.getsize(place)
+        seconds, memory = [], []
+        for _ in range(bench.rounds):
+            with shufflefs.mount(shards, option) as mount:
+                seconds.append(mount.mount_s)
+                memory.append(mount.anonymous_bytes() / samples)
+        os.unlink(place)
+        report.add("the first mount, which saves it", "s", [first])
+        report.add("mount with the saved index", "s", seconds, at_most=most)
+        report.add("anonymous memory", "B/member", memory, at_most=48)
+        report.add("the saved index", "B/member", [size / samples])
+
+
+def index_photographs(bench, report):
+    """Members of some size: what counts is how little is read of them."""
+    report.section("Indexing photographs in the page cache")
+    shards = tars(os.path.join(bench.photos, "shards"))
+    cache(shards)
+    binary = os.path.join(bench.binary_dir, "shufflefs-order")
+    headers = bench.helper("read-headers")
+    ours, theirs, ratios = [], [], []
+    for _ in range(bench.rounds):
+        start = timed([binary, "-n", "1", "--samples", "1"])
+        ours.append(timed([binary, "-o", "index=none", "--samples", "1", *shards]) - start)
+        members, seconds = subprocess.run([headers, *shards], check=True, capture_output=True, text=True).stdout.split()
+        theirs.append(float(seconds))
+        ratios.append(ours[-1] / theirs[-1])
+    report.add(f"indexing {int(members):,} photographs", "ms", [1e3 * value for value in ours])
+    report.add("reading just their headers, one thread", "ms", [1e3 * value for value in theirs])
+    report.add("indexing / reading just the headers", "", ratios, at_most=1.3)
+
+
+def timed(command):
+    start = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start
 
 
 def order(bench, report):

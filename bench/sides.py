@@ -146,8 +146,10 @@ class Shufflefs:
             raise BenchError(f"{self.binary} is not built")
 
     def mount(self, shards, *options):
-        extra = ["-o", ",".join(options)] if options else []
-        return mounted([self.binary, "-f", *extra, *shards], self.scratch)
+        """Without a saved index, unless an option names one: what was mounted before makes no difference."""
+        if not any(word.startswith("index=") for option in options for word in option.split(",")):
+            options = (*options, "index=none")
+        return mounted([self.binary, "-f", "-o", ",".join(options), *shards], self.scratch)
 
 
 class Peer:

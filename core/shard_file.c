@@ -9,9 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define BLOCK INDEX_HEADER_BYTES
+/* What is read behind skipped data: headers of a member or two. */
+#define JUMP_LEAST    1024
+#define JUMPS_UNASKED 64
 /* Where a header says the member's size. */
 #define SIZE_OFFSET 124
 #define SIZE_LENGTH 12
@@ -54,15 +58,40 @@ static size_t held(const struct shard_file *file, uint64_t from)
                : 0;
 }
 
-static ssize_t fill(struct shard_file *file, uint64_t from)
+/* Behind a member of some size its data was skipped, and little more than the next header is of
+ * use: where that is in the page cache, only so much is copied. Twice as much follows where nothing
+ * is skipped, so that small members are read by whole buffers. What is not in the page cache is
+ * read by whole buffers in any case, which keeps the kernel reading ahead; and for some time then
+ * nobody asks again whether it is. */
+static ssize_t read_some(struct shard_file *file, uint64_t from)
 {
+    struct iovec all = {file->buffer, sizeof file->buffer}, some = {file->buffer, JUMP_LEAST};
     ssize_t got;
 
+    if (from == file->after && file->little)
+        some.iov_len = file->little * 2;
+    file->little = some.iov_len < sizeof file->buffer ? some.iov_len : 0;
+    if (file->whole)
+        file->whole--;
+    else if (file->little) {
+        got = preadv2(file->fd, &some, 1, (off_t)from, RWF_NOWAIT);
+        if (got > 0)
+            return got;
+        file->whole = JUMPS_UNASKED;
+    }
     do
-        got = pread(file->fd, file->buffer, sizeof file->buffer, (off_t)from);
+        got = preadv2(file->fd, &all, 1, (off_t)from, 0);
     while (got < 0 && errno == EINTR);
+    return got;
+}
+
+static ssize_t fill(struct shard_file *file, uint64_t from)
+{
+    ssize_t got = read_some(file, from);
+
     file->start = from;
     file->filled = got < 0 ? 0 : (size_t)got;
+    file->after = from + file->filled;
     if (got < 0)
         file->fault = errno;
     return got;

@@ -22,6 +22,9 @@ struct shard_file {
     uint64_t offset; /* of what libarchive is given next */
     uint64_t start;  /* of what the buffer holds */
     size_t filled;   /* bytes of it */
+    uint64_t after;  /* where what was read last ends */
+    size_t little;   /* how much that was, when it was less than a buffer; else 0 */
+    unsigned whole;  /* so many times more the page cache is not asked, and a buffer filled */
     char buffer[SHARD_FILE_BUFFER];
 };
 
