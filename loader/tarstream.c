@@ -5,6 +5,7 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -18,6 +19,7 @@ enum {
     /* One request of FUSE is 1 MiB at most; larger reads gain nothing, smaller ones lose. */
     READ_BYTES = 1 << 20,
     CLS_MOST = 64,
+    BLOCK = 512,
 };
 
 struct tarstream {
@@ -32,7 +34,13 @@ struct tarstream {
     uint8_t *buffer;
     const uint8_t *bytes; /* instead of a file */
     size_t bytes_size;
-    struct archive *archive;       /* NULL: to be opened before the next header */
+    struct archive *archive; /* NULL: to be opened before the next header */
+    uint64_t base;           /* of the tar as it stands in the file: where `archive` was opened; */
+    uint64_t read;           /* what it was given since; */
+    uint64_t end;            /* where the last member's blocks end, from `base` on */
+    const uint8_t *kept;     /* what it was given last, and is given again when it is opened anew */
+    size_t kept_size;
+    bool again;
     struct archive_entry *pending; /* a header that was read and not yet used; libarchive's */
     char key[PATH_MAX];
 };
@@ -42,6 +50,12 @@ static la_ssize_t on_read(struct archive *archive, void *context, const void **b
     struct tarstream *stream = context;
     ssize_t got;
 
+    if (stream->again) {
+        stream->again = false;
+        stream->read = stream->kept_size;
+        *buffer = stream->kept;
+        return (la_ssize_t)stream->kept_size;
+    }
     if (!stream->seekable) {
         struct pollfd wait[2] = {{.fd = stream->stop, .events = POLLIN},
                                  {.fd = stream->fd, .events = POLLIN}};
@@ -63,7 +77,9 @@ static la_ssize_t on_read(struct archive *archive, void *context, const void **b
         archive_set_error(archive, errno, "read");
         return -1;
     }
-    *buffer = stream->buffer;
+    *buffer = stream->kept = stream->buffer;
+    stream->kept_size = (size_t)got;
+    stream->read += (uint64_t)got;
     return got;
 }
 
@@ -84,7 +100,10 @@ static la_int64_t on_skip(struct archive *archive, void *context, la_int64_t req
             lseek(stream->fd, now, SEEK_SET);
         return 0;
     }
-    return lseek(stream->fd, now + request, SEEK_SET) < 0 ? 0 : request;
+    if (lseek(stream->fd, now + request, SEEK_SET) < 0)
+        return 0;
+    stream->read += (uint64_t)request;
+    return request;
 }
 
 static int begin(struct tarstream *stream, struct fault *fault)
@@ -102,8 +121,10 @@ static int begin(struct tarstream *stream, struct fault *fault)
     archive_read_support_filter_zstd(archive);
     archive_read_support_filter_lz4(archive);
     stream->read_error = 0;
+    stream->read = stream->end = 0;
     if (stream->bytes) {
-        result = archive_read_open_memory(archive, stream->bytes, stream->bytes_size);
+        stream->read = stream->bytes_size - stream->base;
+        result = archive_read_open_memory(archive, stream->bytes + stream->base, stream->read);
     } else {
         archive_read_set_read_callback(archive, on_read);
         archive_read_set_skip_callback(archive, on_skip);
@@ -206,7 +227,8 @@ int tarstream_rewind(struct tarstream *stream, struct fault *fault)
     archive_read_free(stream->archive);
     stream->archive = NULL;
     stream->pending = NULL;
-    stream->begun = stream->ended = false;
+    stream->begun = stream->ended = stream->again = false;
+    stream->base = 0;
     while (read(stream->stop, &value, sizeof value) > 0)
         continue;
     return 0;
@@ -230,7 +252,54 @@ static int broken(struct tarstream *stream, const char *member, struct fault *fa
                      (long long)archive_filter_bytes(stream->archive, -1));
 }
 
-/* Makes `pending` the next regular member with a name of a sample. 1, 0: the end, or an error. */
+/* Its bytes stand elsewhere in the tar, or nowhere. */
+static bool is_link(struct archive_entry *entry)
+{
+    return (archive_entry_hardlink(entry) && archive_entry_size(entry) == 0) ||
+           archive_entry_symlink(entry) || archive_entry_filetype(entry) == AE_IFLNK;
+}
+
+/* libarchive ends at one zero block, and a tar at two (POSIX): behind a single one that more
+ * follows it is opened anew. 1, 0: it was the end, or an error. Not within what is compressed:
+ * there what follows is not known. */
+static int pass_lone_block(struct tarstream *stream, struct fault *fault)
+{
+    uint64_t position = (uint64_t)archive_filter_bytes(stream->archive, 0);
+    uint64_t left = stream->read > position ? stream->read - position : 0;
+
+    /* libarchive takes a second zero block where there is one, and has looked whether more is
+     * there.
+     */
+    if (archive_filter_count(stream->archive) > 1 || position - stream->end != BLOCK ||
+        left < BLOCK)
+        return 0;
+    if (stream->seekable && stream->fd >= 0) {
+        if (lseek(stream->fd, (off_t)(stream->base + position), SEEK_SET) < 0)
+            return fault_file(fault, -errno, stream->path);
+    } else if (!stream->bytes) {
+        if (left > stream->kept_size)
+            return fault_set(fault, -EBADMSG,
+                             "%s: a lone zero block after byte %" PRIu64 ", and more behind it",
+                             stream->path, stream->base + position);
+        stream->kept += stream->kept_size - left;
+        stream->kept_size = left;
+        stream->again = true;
+    }
+    archive_read_free(stream->archive);
+    stream->archive = NULL;
+    stream->base += position;
+    return begin(stream, fault) ?: 1;
+}
+
+/* Where the blocks of the member end that was read last; its size does not tell where it is sparse.
+ */
+static void note_end(struct tarstream *stream)
+{
+    if (archive_read_data_skip(stream->archive) >= ARCHIVE_WARN)
+        stream->end = (uint64_t)archive_filter_bytes(stream->archive, 0);
+}
+
+/* Makes `pending` the next file or link with a name of a sample. 1, 0: the end, or an error. */
 static int next_member(struct tarstream *stream, struct fault *fault)
 {
     while (!stream->pending) {
@@ -240,8 +309,11 @@ static int next_member(struct tarstream *stream, struct fault *fault)
                                    : archive_read_next_header(stream->archive, &entry);
 
         if (result == ARCHIVE_EOF) {
+            int more = stream->ended ? 0 : pass_lone_block(stream, fault);
+            if (more == 1)
+                continue;
             stream->ended = true;
-            return 0;
+            return more;
         }
         /* A warning leaves an entry that can be read: a name in another character set. */
         if (result == ARCHIVE_RETRY)
@@ -249,9 +321,11 @@ static int next_member(struct tarstream *stream, struct fault *fault)
         if (result < ARCHIVE_WARN)
             return broken(stream, NULL, fault);
         name = archive_entry_pathname(entry);
-        if (name && archive_entry_filetype(entry) == AE_IFREG && !archive_entry_hardlink(entry) &&
+        if (name && (archive_entry_filetype(entry) == AE_IFREG || is_link(entry)) &&
             !sample_is_litter(name) && *sample_extension(name, false))
             stream->pending = entry;
+        else
+            note_end(stream);
     }
     return 1;
 }
@@ -287,6 +361,10 @@ static int take_content(struct tarstream *stream, const struct tarstream_memory 
     uint8_t *to;
 
     sample_set_name(sample, name);
+    if (is_link(stream->pending)) {
+        sample->error = -ENOTSUP;
+        return 0;
+    }
     if (size > stream->settings->config.file_most) {
         sample->error = -EFBIG;
         return 0;
@@ -346,6 +424,8 @@ int tarstream_next(struct tarstream *stream, const struct tarstream_memory *memo
 
             error = read_content(stream, text, (size_t)size, name, fault);
             labelled = true;
+            if (is_link(stream->pending))
+                sample->error = -ENOTSUP;
             sample_parse_label((const char *)text, (size_t)size, &sample->label);
         } else if (!content && settings_takes(stream->settings, extension)) {
             error = take_content(stream, memory, name, (uint64_t)size, sample, fault);
@@ -353,6 +433,7 @@ int tarstream_next(struct tarstream *stream, const struct tarstream_memory *memo
         }
         if (error < 0)
             return error;
+        note_end(stream);
         stream->pending = NULL;
     }
 }

@@ -33,9 +33,11 @@ void tarstream_close(struct tarstream *stream); /* NULL is fine */
 /* From the start again: 0, or -ESPIPE where that cannot be, once something was read. */
 int tarstream_rewind(struct tarstream *stream, struct fault *fault);
 
-/* The next sample. 1: `sample` is one (its error may be -EFBIG: over the limit, passed over); 0:
- * the end; -ECANCELED: memory was refused or tarstream_stop() called; another negative errno: the
- * tar cannot be read on. Where memory->take is NULL the content is passed over. */
+/* The next sample. 1: `sample` is one (its error may be -EFBIG: over the limit, passed over, or
+ * -ENOTSUP: its content is a link to another member); 0: the end (two zero blocks, or of the file:
+ * behind a lone zero block the tar is read on, unless it is compressed); -ECANCELED: memory was
+ * refused or tarstream_stop() called; another negative errno: the tar cannot be read on. Where
+ * memory->take is NULL the content is passed over. */
 int tarstream_next(struct tarstream *stream, const struct tarstream_memory *memory,
                    struct sample *sample, struct fault *fault);
 

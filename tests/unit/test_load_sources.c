@@ -324,6 +324,59 @@ Test(load_sources, a_tar_that_is_cut_or_none_is_an_error_where_it_breaks)
     end();
 }
 
+Test(load_sources, behind_a_lone_zero_block_a_tar_goes_on)
+{
+    struct sl_config config;
+    char command[1024];
+
+    begin();
+    write_text("1.txt", "one");
+    write_text("2.txt", "two");
+    write_text("3.txt", "three");
+    /* One zero block between the first two; two before the third, which is no part of it. */
+    snprintf(
+        command, sizeof command,
+        "cd %s && for i in 1 2 3; do tar -cf $i.part $i.txt; done && (head -c 1536 1.part; head "
+        "-c 2048 2.part; cat 3.part) > s.tar && mkfifo p.tar",
+        folder.path);
+    cr_assert_eq(system(command), 0);
+    config = bytes_config("s.tar");
+    cr_assert_str_eq(whole(&config), "1.txt=one:-1 2.txt=two:-1 ");
+    snprintf(command, sizeof command, "cat %s/s.tar > %s/p.tar &", folder.path, folder.path);
+    cr_assert_eq(system(command), 0);
+    config = bytes_config("p.tar");
+    cr_assert_str_eq(whole(&config), "1.txt=one:-1 2.txt=two:-1 ");
+    end();
+}
+
+/* Its bytes were passed already, and a sample that is lost in silence is not noticed. */
+Test(load_sources, a_link_within_a_tar_is_a_bad_sample)
+{
+    struct sl_loader *loader;
+    struct sl_config config;
+    struct sl_batch *batch;
+    char command[1024];
+
+    begin();
+    write_text("1.txt", "one");
+    write_text("4.txt", "four");
+    write_text("4.cls", "4");
+    snprintf(command, sizeof command,
+             "cd %s && ln 1.txt 2.txt && ln -s 1.txt 3.txt && ln 4.cls 5.cls && cp 1.txt 5.txt && "
+             "tar -cf s.tar 1.txt 2.txt 3.txt 4.txt 4.cls 5.txt 5.cls",
+             folder.path);
+    cr_assert_eq(system(command), 0);
+    config = bytes_config("s.tar");
+    config.bad = SL_BAD_SKIP;
+    loader = load_open(&config);
+    cr_assert_eq(sl_next(loader, &batch, 60000), SL_PARTIAL);
+    cr_assert(batch->count == 2 && batch->asked == 5, "%u", (unsigned)batch->count);
+    for (uint64_t i = 2; i < 5; i++)
+        cr_assert_eq(batch->statuses[i], -ENOTSUP, "%s: %d", batch->names[i], batch->statuses[i]);
+    sl_close(loader);
+    end();
+}
+
 Test(load_sources, a_small_ring_only_makes_the_tar_wait)
 {
     struct sl_config config;
