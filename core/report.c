@@ -2,6 +2,8 @@
  */
 #include "report.h"
 
+#include "progress.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -50,6 +52,8 @@ static void put(int level, const char *text)
     } else {
         if (log_fd != STDERR_FILENO && localtime_r(&now, &parts))
             strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S%z ", &parts);
+        if (log_fd == STDERR_FILENO)
+            progress_clear();
         /* One write a line, so that lines of several programs do not mix. */
         length = snprintf(line, sizeof line, "%s%s: %s\n", stamp, program, text);
         if (length > 0 && write(log_fd, line, (size_t)length) < 0) {
