@@ -4,6 +4,7 @@
 
 #include "harvest.h"
 #include "join.h"
+#include "progress.h"
 #include "report.h"
 #include "reuse.h"
 #include "saved.h"
@@ -41,6 +42,7 @@ struct crew {
     uint64_t *key_marks;       /* of the saved index as a whole, while its parts are checked */
     struct harvest *harvests;
     struct store *store; /* NULL: nobody waits */
+    struct progress progress;
     int (*work)(struct crew *crew, size_t i, struct harvest *scratch);
     atomic_size_t next, walked;
     atomic_int fault;
@@ -69,6 +71,7 @@ static int gather(struct crew *crew, size_t i, struct harvest *scratch)
         fault = harvest_take(&crew->harvests[i], scratch);
     atomic_fetch_add(&crew->walked, 1);
     store_beat(crew->store);
+    progress_add(&crew->progress, 1);
     return fault;
 }
 
@@ -368,10 +371,15 @@ static int take_turn(struct opening *opening)
 static int walk_and_join(struct opening *opening)
 {
     struct index *index = opening->index;
+    uint64_t shards = 0;
     int fault;
 
     opening->crew.store = opening->writes ? opening->store : NULL;
+    for (size_t i = 0; i < index->shard_count; i++)
+        shards += !opening->saved || opening->crew.parts[i] == REUSE_NOTHING;
+    progress_open(&opening->crew.progress, "reading shards", shards, 0, PROGRESS_ITEMS);
     fault = work_on_all(&opening->crew, opening->threads, gather);
+    progress_close(&opening->crew.progress);
     index->walked = atomic_load(&opening->crew.walked);
     for (size_t i = 0; i < index->shard_count; i++) {
         opening->remarks[i] = opening->harvests[i].first_problem;
