@@ -82,19 +82,39 @@ static struct slot *find(struct epochs *epochs, uint64_t epoch)
     return NULL;
 }
 
-static struct slot *find_oldest(struct epochs *epochs)
+/* An order to let go of: any that nobody holds, by chance, but for the two used last. Not the one
+ * unused for longest: who goes through a few more epochs by turns than are kept would find none of
+ * them, and finds most so. */
+static struct slot *find_victim(struct epochs *epochs)
 {
-    struct slot *oldest = NULL;
+    struct slot *idle[SLOTS];
+    uint64_t last = 0, before = 0, chance;
+    size_t count = 0, all;
 
     for (size_t i = 0; i < SLOTS; i++) {
-        struct slot *slot = &epochs->slots[i];
-        if (slot->taken && slot->users == 0 && (!oldest || slot->used < oldest->used))
-            oldest = slot;
+        uint64_t used = epochs->slots[i].taken ? epochs->slots[i].used : 0;
+        if (used > last) {
+            before = last;
+            last = used;
+        } else if (used > before) {
+            before = used;
+        }
     }
-    return oldest;
+    for (size_t i = 0; i < SLOTS; i++)
+        if (epochs->slots[i].taken && epochs->slots[i].users == 0)
+            idle[count++] = &epochs->slots[i];
+    all = count;
+    for (size_t i = 0; all > KEPT_LEAST && i < count;)
+        if (idle[i]->used >= before)
+            idle[i] = idle[--count];
+        else
+            i++;
+    /* Knuth's multiplier: the high bits are well mixed. */
+    chance = epochs->uses * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return count ? idle[(chance >> 33) % count] : NULL;
 }
 
-/* Lets go of the orders unused for longest until the rest fits the bound. The lock is held. */
+/* Lets go of orders until the rest fits the bound. The lock is held. */
 static void shrink(struct epochs *epochs)
 {
     size_t kept = 0, bytes = 0;
@@ -106,13 +126,13 @@ static void shrink(struct epochs *epochs)
         }
     }
     while (kept > KEPT_LEAST && (bytes > KEPT_BYTES || kept > SLOTS / 2)) {
-        struct slot *oldest = find_oldest(epochs);
-        if (!oldest)
+        struct slot *victim = find_victim(epochs);
+        if (!victim)
             return;
         kept--;
-        bytes -= order_bytes(oldest->order);
-        order_close(oldest->order);
-        *oldest = (struct slot){0};
+        bytes -= order_bytes(victim->order);
+        order_close(victim->order);
+        *victim = (struct slot){0};
     }
 }
 
@@ -121,14 +141,14 @@ static void shrink(struct epochs *epochs)
 static struct slot *claim(struct epochs *epochs)
 {
     for (;;) {
-        struct slot *oldest;
+        struct slot *victim;
         for (size_t i = 0; i < SLOTS; i++)
             if (!epochs->slots[i].taken)
                 return &epochs->slots[i];
-        oldest = find_oldest(epochs);
-        if (oldest) {
-            order_close(oldest->order);
-            return oldest;
+        victim = find_victim(epochs);
+        if (victim) {
+            order_close(victim->order);
+            return victim;
         }
         pthread_cond_wait(&epochs->ready, &epochs->lock);
     }

@@ -392,6 +392,28 @@ Test(epochs, orders_come_and_go_under_many_threads)
     end();
 }
 
+/* 32 MiB hold 34 orders of this length. */
+Test(epochs, of_a_few_more_epochs_by_turns_than_are_kept_most_are_at_hand)
+{
+    enum { EPOCHS = 38, ROUNDS = 3 };
+    struct order_spec spec = {.kind = ORDER_TORCH};
+    struct epochs *many;
+    unsigned found = 0;
+
+    cr_assert_eq(epochs_open(&many, &spec, 240000, 0), 0);
+    for (unsigned i = 0; i < EPOCHS * (ROUNDS + 1); i++) {
+        struct order *order = epochs_peek(many, i % EPOCHS);
+        if (order)
+            epochs_put(many, order);
+        found += order && i >= EPOCHS;
+        order = epochs_get(many, i % EPOCHS);
+        cr_assert(order != NULL);
+        epochs_put(many, order);
+    }
+    epochs_close(many);
+    cr_assert(found > EPOCHS * ROUNDS / 2, "%u of %u were at hand", found, EPOCHS * ROUNDS);
+}
+
 Test(epochs, ranks_have_their_own_until_all_move)
 {
     uint64_t list[8];
