@@ -102,7 +102,7 @@ static int refuse_problems(const struct index *index, size_t compressed)
 
 /* `fields=jpg:cls` with label=dir names a field that no shard has: it is made, so it cannot be
  * missing. */
-static int apply_fields(struct dataset *dataset)
+static int apply_fields(struct dataset *dataset, const struct index_observer *observer)
 {
     const char *fields = dataset->config->fields;
     bool from_cls = dataset->config->label == CONFIG_LABEL_CLS ||
@@ -111,7 +111,7 @@ static int apply_fields(struct dataset *dataset)
     char *to = members;
 
     if (!fields || from_cls || dataset->config->label == CONFIG_LABEL_NONE || !names_cls(fields))
-        return fields_apply(dataset->index, fields);
+        return fields_apply(dataset->index, fields, observer);
     for (const char *group = fields; *group;) {
         size_t length = strcspn(group, ":");
         if (!(strcspn(group, "/:") == 3 && strncmp(group, "cls", 3) == 0)) {
@@ -123,19 +123,27 @@ static int apply_fields(struct dataset *dataset)
         group += length + (group[length] == ':');
     }
     *to = '\0';
-    return fields_apply(dataset->index, to > members ? members : NULL);
+    return fields_apply(dataset->index, to > members ? members : NULL, observer);
 }
 
 int dataset_open(struct dataset *dataset, const struct config *config)
+{
+    return dataset_open_observed(dataset, config, NULL);
+}
+
+int dataset_open_observed(struct dataset *dataset, const struct config *config,
+                          const struct index_observer *observer)
 {
     int fault;
 
     *dataset = (struct dataset){.config = config};
     fault = shards_check(&config->shards);
     if (!fault)
-        fault = index_open(&dataset->index, &config->shards, 0, config->index);
+        fault = observer
+                    ? index_open_observed(&dataset->index, &config->shards, 0, observer)
+                    : index_open(&dataset->index, &config->shards, 0, config->index);
     if (!fault)
-        fault = apply_fields(dataset);
+        fault = apply_fields(dataset, observer);
     if (!fault)
         fault = labels_open(&dataset->labels, dataset->index, config->label);
     if (!fault && config->strict)

@@ -29,6 +29,9 @@ struct dataset {
 
 /* Opens what config->shards names. 0 or a negative errno, reported. */
 int dataset_open(struct dataset *dataset, const struct config *config);
+/* The same through index_open_observed(); NULL: as dataset_open(). */
+int dataset_open_observed(struct dataset *dataset, const struct config *config,
+                          const struct index_observer *observer);
 void dataset_close(struct dataset *dataset);
 
 /* The fields of a sample as they appear, by place 0, 1, ... in name order: its members, and the

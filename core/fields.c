@@ -102,6 +102,7 @@ struct cursor {
     char *key, *text;
     uint64_t *lacking; /* group -> samples that lack it */
     int64_t *best;     /* group -> the member chosen, while one sample is looked at */
+    const struct index_observer *observer;
 };
 
 /* Chooses one member for each group. False when one has none. */
@@ -174,6 +175,9 @@ static void rewrite(struct index *index, const struct choice *choice, struct cur
                 move_text(&cursor->text, text, text_bytes);
         } else {
             index->problems[INDEX_FIELD_MISSING]++;
+            if (cursor->observer && cursor->observer->problem)
+                cursor->observer->problem(cursor->observer->context, shard - 1, INDEX_FIELD_MISSING,
+                                          key, index->members[from].offset);
         }
         key += key_bytes;
         text = text ? text + text_bytes : NULL;
@@ -258,10 +262,10 @@ static void find_longest(struct index *index, const struct choice *choice)
             index->longest_field = strlen(index->fields[choice->shown[f]]);
 }
 
-int fields_apply(struct index *index, const char *text)
+int fields_apply(struct index *index, const char *text, const struct index_observer *observer)
 {
     struct choice choice = {0};
-    struct cursor cursor = {.key = index->keys, .text = index->class_texts};
+    struct cursor cursor = {.key = index->keys, .text = index->class_texts, .observer = observer};
     uint64_t before = index->sample_count;
     size_t fields = index->field_count;
     int fault;

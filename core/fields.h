@@ -11,9 +11,10 @@
 #include <stdbool.h>
 
 /* Rewrites `index` in place, before anybody else reads it. `text` as core/config.h checked it;
- * NULL: nothing to do. Returns 0, -ENOMEM, or -ENODATA, reported, when no sample has all fields
- * (naming which one is rarest). */
-int fields_apply(struct index *index, const char *text);
+ * NULL: nothing to do. `observer` (NULL: none) is told of each sample left out, by its key and
+ * where its first member is. Returns 0, -ENOMEM, or -ENODATA, reported, when no sample has all
+ * fields (naming which one is rarest). */
+int fields_apply(struct index *index, const char *text, const struct index_observer *observer);
 
 /* The member that stands for the sample where one file does (rank-R.list): the first of `fields=`,
  * else the first image by a well-known extension, else the first field in archive order. `text` as

@@ -43,6 +43,7 @@ struct crew {
     struct harvest *harvests;
     struct store *store; /* NULL: nobody waits */
     struct progress progress;
+    const struct index_observer *observer; /* NULL: none */
     int (*work)(struct crew *crew, size_t i, struct harvest *scratch);
     atomic_size_t next, walked;
     atomic_int fault;
@@ -66,7 +67,7 @@ static int gather(struct crew *crew, size_t i, struct harvest *scratch)
 
     if (crew->saved && crew->parts[i] != REUSE_NOTHING)
         return saved_copy_part(crew->saved, crew->parts[i], shard, &crew->harvests[i]);
-    fault = walk_shard(scratch, shard);
+    fault = walk_shard(scratch, shard, i, crew->observer);
     if (!fault)
         fault = harvest_take(&crew->harvests[i], scratch);
     atomic_fetch_add(&crew->walked, 1);
@@ -387,7 +388,7 @@ static int walk_and_join(struct opening *opening)
     }
     if (!fault)
         fault = join_harvests(index, opening->harvests, opening->parts);
-    if (!fault)
+    if (!fault && !opening->crew.observer)
         warn(index, opening->remarks, opening->parts);
     return fault;
 }
@@ -441,13 +442,14 @@ static void release(struct opening *opening, size_t shards)
     store_close(opening->store);
 }
 
-int index_open(struct index **out, const struct shard_list *shards, unsigned threads,
-               const char *place)
+static int open_index(struct index **out, const struct shard_list *shards, unsigned threads,
+                      const char *place, const struct index_observer *observer)
 {
     struct opening opening = {.index = calloc(1, sizeof *opening.index), .threads = threads};
     struct index *index = opening.index;
     int fault = index ? allocate(&opening, shards->count) : -ENOMEM;
 
+    opening.crew.observer = observer;
     if (!fault)
         fault = index_shards(index, shards);
     if (!fault)
@@ -465,6 +467,18 @@ int index_open(struct index **out, const struct shard_list *shards, unsigned thr
     malloc_trim(0);
     *out = index;
     return 0;
+}
+
+int index_open(struct index **out, const struct shard_list *shards, unsigned threads,
+               const char *place)
+{
+    return open_index(out, shards, threads, place, NULL);
+}
+
+int index_open_observed(struct index **out, const struct shard_list *shards, unsigned threads,
+                        const struct index_observer *observer)
+{
+    return open_index(out, shards, threads, "none", observer);
 }
 
 void index_close(struct index *index)

@@ -58,6 +58,10 @@ struct saved;
  * bytes). A data set without a sample is an error too (-ENODATA). */
 int index_open(struct index **out, const struct shard_list *shards, unsigned threads,
                const char *place);
+/* The same for who wants to be told of every problem: no saved index is taken or made, all shards
+ * are walked, and the lines about their problems are left to the observer. */
+int index_open_observed(struct index **out, const struct shard_list *shards, unsigned threads,
+                        const struct index_observer *observer);
 void index_close(struct index *index); /* NULL is fine */
 
 /* For who makes or rewrites an index (core/fields.c), before anybody else reads it: puts one

@@ -2,6 +2,7 @@
 #ifndef SHUFFLEFS_RECORD_H
 #define SHUFFLEFS_RECORD_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <time.h>
@@ -59,6 +60,24 @@ struct index_shard {
     ino_t inode;
     uint64_t hash;   /* over size, member names, offsets and sizes: not over path or times */
     char *complaint; /* what is wrong with the whole shard, NULL: nothing */
+};
+
+/* Who wants to hear of each problem and each member while shards are walked: for tools that show
+ * them, as an index keeps counts alone. `shard` is its number in the order given, `member` the name
+ * as stored. Calls come from several threads at once, those of one shard from one thread, in
+ * archive order (split samples when all else was told), each thing once. Any of the functions may
+ * be NULL. */
+struct index_observer {
+    void *context; /* the first argument of each */
+    /* `member` is NULL where the shard itself is at fault. `offset` is the member's first data
+     * byte, or where in the shard the fault is. */
+    void (*problem)(void *context, size_t shard, enum index_problem problem, const char *member,
+                    uint64_t offset);
+    /* A field of sample number `sample`, counted from 0 within the shard. */
+    void (*member)(void *context, size_t shard, uint64_t sample, const char *member,
+                   const struct index_member *place);
+    /* The walk over the shard ended well. */
+    void (*walked)(void *context, size_t shard);
 };
 
 /* The name of a kind of problem, as in the status: static. */

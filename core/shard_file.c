@@ -19,6 +19,11 @@
 /* Where a header says the member's size. */
 #define SIZE_OFFSET 124
 #define SIZE_LENGTH 12
+/* Where it says what kind of member it is: those whose bytes are a file's. POSIX would have unknown
+ * kinds taken for files, and libarchive does; but GNU tar's lists of names and pieces of other
+ * volumes are none, and Python's tarfile, so WebDataset, leaves unknown kinds out. */
+#define KIND_OFFSET 156
+#define FILE_KINDS  "017S "
 /* Where the sum of its bytes is, which counts as blanks in the sum. */
 #define SUM_OFFSET 148
 #define SUM_LENGTH 8
@@ -205,7 +210,8 @@ enum shard_file_header shard_file_header(struct shard_file *file, uint64_t offse
         return SHARD_FILE_FAULT;
     *check = index_header_check(block);
     if (is_number(block + SIZE_OFFSET, SIZE_LENGTH))
-        return SHARD_FILE_GOOD;
+        /* strchr() finds the NUL, too, that was a file's kind before there were kinds. */
+        return strchr(FILE_KINDS, block[KIND_OFFSET]) ? SHARD_FILE_GOOD : SHARD_FILE_OTHER_KIND;
     return is_header(block) ? SHARD_FILE_NO_SIZE : SHARD_FILE_NO_HEADER;
 }
 

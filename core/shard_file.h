@@ -44,9 +44,10 @@ const char *shard_file_bytes(struct shard_file *file, uint64_t from, size_t size
 /* What is in the block before a member's data. */
 enum shard_file_header {
     SHARD_FILE_GOOD,
-    SHARD_FILE_NO_SIZE,   /* a header in which the size is no number */
-    SHARD_FILE_NO_HEADER, /* no header, as a map of holes stands between */
-    SHARD_FILE_FAULT,     /* `fault` is set */
+    SHARD_FILE_NO_SIZE,    /* a header in which the size is no number */
+    SHARD_FILE_OTHER_KIND, /* a header of a kind that is no plain file's */
+    SHARD_FILE_NO_HEADER,  /* no header, as a map of holes stands between */
+    SHARD_FILE_FAULT,      /* `fault` is set */
 };
 
 /* Looks at the block before byte `offset`, where a member's data starts. GOOD: gives

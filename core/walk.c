@@ -29,6 +29,13 @@ struct pass {
     bool any;       /* something was read as a tar */
     bool has_links; /* a hard link was met: `links` is kept from the first member on */
     struct links links;
+    size_t number; /* of the shard, for the observer */
+    const struct index_observer *observer;
+    uint64_t events, told; /* met in this walk; of them, those that the observer knows */
+    char *names;           /* for the observer: of each sample's first member, a NUL after each */
+    size_t name_bytes, name_room;
+    const char *name; /* while split samples are told of: the name of sample number `named` */
+    size_t named;
 };
 
 /* The first hard link was met: the walk starts again, and puts down names from the first member
@@ -41,9 +48,20 @@ static bool worth_a_warning(enum index_problem problem)
            problem != INDEX_UNSAFE_PATH;
 }
 
+/* A walk that starts again meets the same once more: the observer is told of nothing twice. */
+static bool is_news(struct pass *pass)
+{
+    if (!pass->observer || ++pass->events <= pass->told)
+        return false;
+    pass->told = pass->events;
+    return true;
+}
+
 static void note(struct pass *pass, enum index_problem problem, const char *member, uint64_t offset)
 {
     pass->harvest->problems[problem]++;
+    if (is_news(pass) && pass->observer->problem)
+        pass->observer->problem(pass->observer->context, pass->number, problem, member, offset);
     if (pass->harvest->first_problem || !worth_a_warning(problem))
         return;
     if (asprintf(&pass->harvest->first_problem, "%s: offset %llu: %s%s%s%s", pass->shard->path,
@@ -133,11 +151,26 @@ static void hash_member(struct pass *pass, const char *field, uint64_t offset, u
     XXH3_64bits_update(pass->hash, numbers, sizeof numbers);
 }
 
-/* A field whose bytes are `place`'s. 0 or a negative errno. */
-static int add_field(struct pass *pass, const char *name, const struct index_member *place)
+/* A sample begins with the member `name`. Whether an earlier one has its key is known at the end.
+ */
+static int keep_name(struct pass *pass, const char *name)
+{
+    size_t length = strlen(name) + 1;
+
+    if (harvest_grow(&pass->names, &pass->name_room, pass->name_bytes + length, 1))
+        return -ENOMEM;
+    memcpy(pass->names + pass->name_bytes, name, length);
+    pass->name_bytes += length;
+    return 0;
+}
+
+/* A field that stands at `offset` in the tar, whose bytes are `place`'s. 0 or a negative errno. */
+static int add_field(struct pass *pass, const char *name, uint64_t offset,
+                     const struct index_member *place)
 {
     struct index_member member = *place;
-    uint64_t offset = place->offset, size = place->size;
+    uint64_t size = place->size;
+    size_t samples = pass->harvest->sample_count;
     uint16_t number;
     char *field;
     int fresh, fault;
@@ -147,6 +180,8 @@ static int add_field(struct pass *pass, const char *name, const struct index_mem
     if (!split_path(pass, name, offset, &field))
         return 0;
     fresh = harvest_field(pass->harvest, pass->path, field, &number);
+    if (fresh >= 0 && pass->observer && pass->harvest->sample_count > samples)
+        fresh = keep_name(pass, name) ? -ENOMEM : fresh;
     if (fresh < 0)
         return fresh;
     if (!fresh) {
@@ -159,18 +194,22 @@ static int add_field(struct pass *pass, const char *name, const struct index_mem
     fault = harvest_member(pass->harvest, &member);
     if (fault)
         return fault;
-    hash_member(pass, field, offset, size);
+    if (is_news(pass) && pass->observer->member)
+        pass->observer->member(pass->observer->context, pass->number,
+                               pass->harvest->sample_count - 1, name, &member);
+    hash_member(pass, field, place->offset, size);
     if (strcmp(field, "cls") == 0)
-        return read_text(pass, offset, size);
+        return read_text(pass, place->offset, size);
     return 0;
 }
 
 /* A member by the name it has in the tar: a field, and what later hard links may point at. */
-static int add_member(struct pass *pass, const char *name, const struct index_member *place)
+static int add_member(struct pass *pass, const char *name, uint64_t offset,
+                      const struct index_member *place)
 {
     int fault = pass->has_links ? links_put(&pass->links, name, place) : 0;
 
-    return fault ? fault : add_field(pass, name, place);
+    return fault ? fault : add_field(pass, name, offset, place);
 }
 
 /* Where libarchive stands in the shard. */
@@ -193,16 +232,25 @@ static int skip_data(struct pass *pass)
     return 1;
 }
 
-/* A member that is no field whatever its name. As take_member(). */
-static int leave_out(struct pass *pass, enum index_problem problem, const char *name,
+/* A member that is no field whatever its name, and whose data was moved past. libarchive takes a
+ * second skip for an error, after which it reads nothing. As take_member(). */
+static int pass_over(struct pass *pass, enum index_problem problem, const char *name,
                      uint64_t offset)
 {
-    int whole;
-
     if (pass->has_links && links_put(&pass->links, name, NULL))
         return -ENOMEM;
     note(pass, problem, name, offset);
-    whole = skip_data(pass);
+    return 1;
+}
+
+/* The same before its data was moved past. */
+static int leave_out(struct pass *pass, enum index_problem problem, const char *name,
+                     uint64_t offset)
+{
+    int whole = pass_over(pass, problem, name, offset);
+
+    if (whole == 1)
+        whole = skip_data(pass);
     if (whole == 0)
         note(pass, INDEX_TRUNCATED, name, offset);
     return whole;
@@ -221,7 +269,7 @@ static int take_file(struct pass *pass, const char *name, uint64_t offset, uint6
         /* A file of holes alone is larger than what is stored of it. */
         whole = skip_data(pass);
         if (whole > 0)
-            return leave_out(pass, INDEX_SPARSE, name, offset);
+            return pass_over(pass, INDEX_SPARSE, name, offset);
         if (whole == 0)
             note(pass, INDEX_TRUNCATED, name, offset);
         return whole;
@@ -234,6 +282,8 @@ static int take_file(struct pass *pass, const char *name, uint64_t offset, uint6
         return 0;
     case SHARD_FILE_NO_HEADER:
         return leave_out(pass, INDEX_SPARSE, name, offset);
+    case SHARD_FILE_OTHER_KIND:
+        return leave_out(pass, INDEX_NOT_A_FILE, name, offset);
     case SHARD_FILE_FAULT:
         return -pass->file->fault;
     }
@@ -241,9 +291,9 @@ static int take_file(struct pass *pass, const char *name, uint64_t offset, uint6
     if (whole < 0)
         return whole;
     if (whole && pass->end != end)
-        return leave_out(pass, INDEX_SPARSE, name, offset);
+        return pass_over(pass, INDEX_SPARSE, name, offset);
     place.header = check;
-    fault = add_member(pass, name, &place);
+    fault = add_member(pass, name, offset, &place);
     if (fault || whole)
         return fault ?: 1;
     /* The data is whole, so what is missing is padding. */
@@ -265,7 +315,7 @@ static int take_link(struct pass *pass, const char *name, const char *target, ui
         return found;
     if (!found)
         return leave_out(pass, INDEX_LINK, name, offset);
-    fault = add_member(pass, name, &place);
+    fault = add_member(pass, name, offset, &place);
     return fault ? fault : skip_data(pass);
 }
 
@@ -391,7 +441,7 @@ static int walk_archives(struct pass *pass, struct archive_entry *entry)
     uint64_t size = htole64(pass->shard->size);
     int next;
 
-    pass->start = pass->end = 0;
+    pass->start = pass->end = pass->events = pass->name_bytes = 0;
     XXH3_64bits_reset(pass->hash);
     XXH3_64bits_update(pass->hash, &size, sizeof size);
     do {
@@ -405,13 +455,16 @@ static int walk_archives(struct pass *pass, struct archive_entry *entry)
     return next ? next : -pass->file->fault;
 }
 
+/* Samples come in order, and so do their names. */
 static void note_split(void *context, size_t sample, const char *key)
 {
     struct pass *pass = context;
     const struct harvest *harvest = pass->harvest;
 
-    note(pass, INDEX_SPLIT_SAMPLE, key,
-         harvest->members[harvest->first[sample]].offset - INDEX_HEADER_BYTES);
+    for (; pass->names && pass->named < sample; pass->named++)
+        pass->name += strlen(pass->name) + 1;
+    note(pass, INDEX_SPLIT_SAMPLE, pass->names ? pass->name : key,
+         harvest->members[harvest->first[sample]].offset);
 }
 
 static int walk_open_shard(struct pass *pass)
@@ -426,6 +479,7 @@ static int walk_open_shard(struct pass *pass)
     }
     if (!fault)
         fault = harvest_end(pass->harvest);
+    pass->name = pass->names;
     if (!fault)
         fault = harvest_find_split(pass->harvest, note_split, pass);
     pass->shard->hash = XXH3_64bits_digest(pass->hash);
@@ -433,9 +487,10 @@ static int walk_open_shard(struct pass *pass)
     return fault;
 }
 
-int walk_shard(struct harvest *harvest, struct index_shard *shard)
+int walk_shard(struct harvest *harvest, struct index_shard *shard, size_t number,
+               const struct index_observer *observer)
 {
-    struct pass pass = {.harvest = harvest, .shard = shard};
+    struct pass pass = {.harvest = harvest, .shard = shard, .number = number, .observer = observer};
     int fault = shard_file_open(&pass.file, shard);
 
     pass.hash = XXH3_createState();
@@ -456,5 +511,8 @@ int walk_shard(struct harvest *harvest, struct index_shard *shard)
     XXH3_freeState(pass.hash);
     links_close(&pass.links);
     free(pass.path);
+    free(pass.names);
+    if (!fault && observer && observer->walked)
+        observer->walked(observer->context, number);
     return fault;
 }

@@ -10,7 +10,9 @@
 
 /* Walks `shard->path`; fills `harvest` (which starts as {0}, or was emptied) and the rest of
  * `shard`: size, times, hash, complaint. Returns 0 (whatever the tar is like: problems are in
- * `harvest`), or a negative errno, reported: cannot be opened, read, or too much of something. */
-int walk_shard(struct harvest *harvest, struct index_shard *shard);
+ * `harvest`), or a negative errno, reported: cannot be opened, read, or too much of something.
+ * `observer` (NULL: none) is told of what is met, under the shard's `number`. */
+int walk_shard(struct harvest *harvest, struct index_shard *shard, size_t number,
+               const struct index_observer *observer);
 
 #endif

@@ -289,7 +289,63 @@ Test(index, a_key_met_again_later_is_one_more_sample_and_told_of)
     expect_samples(
         LIST("b: jpg", "a: jpg", "b: cls", "c: jpg", "a: cls", "b: jpg", "a: cls jpg", "b: jpg"));
     cr_assert_eq(set->problems[INDEX_SPLIT_SAMPLE], 3);
-    cr_assert(report_watch("offset 2048: split-sample (member 'b'), and 2 more") != NULL);
+    cr_assert(report_watch("offset 2560: split-sample (member 'b'), and 2 more") != NULL);
+    end();
+}
+
+/* What an observer was told, a line each: shard, what, member. Tars here have one shard at a time,
+ * so that lines come in order. */
+static char told[1024];
+
+static void tell_problem(void *context, size_t shard, enum index_problem problem,
+                         const char *member, uint64_t offset)
+{
+    char *text = context;
+    size_t used = strlen(text);
+
+    snprintf(text + used, sizeof told - used, "%zu %s %s %llu\n", shard,
+             index_problem_name(problem), member ? member : "-", (unsigned long long)offset);
+}
+
+static void tell_member(void *context, size_t shard, uint64_t sample, const char *member,
+                        const struct index_member *place)
+{
+    char *text = context;
+    size_t used = strlen(text);
+
+    snprintf(text + used, sizeof told - used, "%zu %llu %s %llu\n", shard,
+             (unsigned long long)sample, member, (unsigned long long)place->offset);
+}
+
+static void tell_end(void *context, size_t shard)
+{
+    char *text = context;
+    size_t used = strlen(text);
+
+    snprintf(text + used, sizeof told - used, "%zu walked\n", shard);
+}
+
+Test(index, an_observer_is_told_of_each_problem_and_member_once_though_hard_links_begin_anew)
+{
+    const struct index_observer observer = {told, tell_problem, tell_member, tell_end};
+
+    begin();
+    told[0] = '\0';
+    folder_add_tar(&folder, "a.tar", "ustar",
+                   LIST("./b.JPG", "1", "._b.cls", "2", "a.jpg", "", "b.cls", "=>./b.JPG", "README",
+                        "3", "c.jpg", "=>none"));
+    cr_assert_eq(index_open_observed(&set, &folder.shards, 0, &observer), 0);
+    cr_assert_str_eq(told, "0 0 ./b.JPG 512\n"
+                           "0 litter ._b.cls 1536\n"
+                           "0 empty a.jpg 2560\n"
+                           "0 1 a.jpg 2560\n"
+                           "0 2 b.cls 512\n"
+                           "0 no-extension README 3584\n"
+                           "0 link c.jpg 4608\n"
+                           "0 split-sample b.cls 512\n"
+                           "0 walked\n");
+    /* The lines are the observer's to write. */
+    cr_assert(report_watch("a.tar") == NULL);
     end();
 }
 
