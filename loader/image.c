@@ -174,7 +174,8 @@ static int decode(struct image_decoder *decoder, const uint8_t *bytes, size_t si
         return error;
     if (recipe->orient && !png)
         orientation = exif_orientation_jpeg(bytes, size);
-    turn = &turns[recipe->orient ? orientation : 1];
+    report->orientation = recipe->orient ? orientation : 1;
+    turn = &turns[report->orientation];
     width = turn->swap ? report->height : report->width;
     height = turn->swap ? report->width : report->height;
     crop_plan_make(&plan, recipe, key, width, height);
@@ -206,7 +207,7 @@ int image_decode(struct image_decoder *decoder, const void *bytes, size_t size,
     uint64_t start = decoder->times ? tally_now() : 0, decoded_at = 0;
     int error;
 
-    *report = (struct image_report){.format = format_name(bytes, size)};
+    *report = (struct image_report){.format = format_name(bytes, size), .orientation = 1};
     if (strcmp(report->format, "jpeg") == 0 || strcmp(report->format, "png") == 0) {
         error = decode(decoder, bytes, size, key, rgb, report, &decoded_at);
         if (error == -ENOMEM)

@@ -52,8 +52,10 @@ struct image_report {
     int width, height;  /* as the header says: before orientation and crop; 0 when unknown */
     int components;     /* as stored: 1 grey, 3 colour, 4 CMYK or with alpha, 2 grey with alpha */
     const char *format; /* "jpeg", "png", "gif", "webp", ..., "unknown", "empty"; a literal */
-    bool damaged;       /* a fault was met on the way to the pixels that were asked for */
-    char why[160];      /* the first fault or the reason of a refusal; "" when all is well */
+    int orientation; /* EXIF's, 1..8; 1 too where there is none, or the recipe does not apply it */
+    bool damaged;    /* a fault was met on the way to the pixels that were asked for */
+    bool truncated;  /* the bytes ended before the picture did, whatever was returned */
+    char why[160];   /* the first fault or the reason of a refusal; "" when all is well */
 };
 
 /* Time spent since image_decoder_times() was called, in nanoseconds. */

@@ -55,6 +55,7 @@ static void warn(j_common_ptr common, int level)
         format_report(jpeg->report, "%s", message);
     }
     jpeg->report->damaged = true;
+    jpeg->report->truncated |= common->err->msg_code == JWRN_JPEG_EOF;
 }
 
 static void say_nothing(j_common_ptr common)

@@ -44,8 +44,10 @@ static void read_bytes(png_structp libpng, png_bytep to, size_t size)
 {
     struct image_png *png = png_get_io_ptr(libpng);
 
-    if (size > png->left)
+    if (size > png->left) {
+        png->report->truncated = true;
         png_error(libpng, "file ends too early");
+    }
     memcpy(to, png->bytes, size);
     png->bytes += size;
     png->left -= size;
