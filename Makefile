@@ -11,13 +11,13 @@ BUILD   ?= build
 CC      ?= cc
 OPT     ?= -O2 -g
 WERROR  ?=
-PACKAGES := fuse3 libarchive inih libxxhash jansson libjpeg libpng
+PACKAGES := fuse3 libarchive inih libxxhash jansson libjpeg libpng nettle
 
 CFLAGS_ALL = -std=gnu17 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Wall -Wextra $(WERROR) $(OPT) -pthread -fno-strict-aliasing \
              $(shell pkg-config --cflags $(PACKAGES)) $(CFLAGS)
 LIBS_CORE  = $(shell pkg-config --libs libarchive inih libxxhash)
 LIBS_JSON  = $(shell pkg-config --libs jansson) -lm
-LIBS_TEST  = $(shell pkg-config --libs nettle)
+LIBS_HASH  = $(shell pkg-config --libs nettle)
 LIBS_FUSE  = $(shell pkg-config --libs fuse3)
 LIBS_IMAGE = $(shell pkg-config --libs libjpeg libpng) -lm
 
@@ -27,11 +27,12 @@ FS    := $(patsubst %.c,$(BUILD)/%.o,$(wildcard fs/*.c))
 FS_LIB := $(filter-out $(BUILD)/fs/main.o,$(FS))
 TOP   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard top/*.c))
 LOADER := $(patsubst %.c,$(BUILD)/%.o,$(wildcard loader/*.c))
+CHECK := $(patsubst %.c,$(BUILD)/%.o,$(wildcard check/*.c))
 TOOLS := $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
 UNITS := $(wildcard tests/unit/test_*.c) tests/unit/shard.c tests/unit/picture.c tests/unit/load.c
 SLOWFS = $(BUILD)/tests/slowfs
-FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/*.c))
-ROOMS := core fs measure top loader tools tests/unit tests/mount tests/loader tests/fuzz bench
+FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+ROOMS := core fs measure top check loader tools tests/unit tests/mount tests/loader tests/fuzz bench
 SOURCES := $(foreach room,$(ROOMS),$(wildcard $(room)/*.[ch])) $(wildcard loader/examples/*.c)
 
 ifneq ($(V),1)
@@ -79,11 +80,15 @@ $(BUILD)/shufflefs-bench: $(BUILD)/tools/shufflefs-bench.o $(MEASURE) $(CORE) $(
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_CORE) $(LIBS_JSON) $(LIBS_LOADER)
 
+$(BUILD)/shufflefs-check: $(BUILD)/tools/shufflefs-check.o $(CHECK) $(CORE) $(LOADER)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_CORE) $(LIBS_JSON) $(LIBS_LOADER) $(LIBS_HASH)
+
 # The unit tests twice: under Criterion, and in the plain runner that sanitizers and valgrind can see into.
-UNIT_ROOMS := $(CORE) $(FS_LIB) $(MEASURE) $(TOP) $(LOADER)
+UNIT_ROOMS := $(CORE) $(FS_LIB) $(MEASURE) $(TOP) $(CHECK) $(LOADER)
 $(BUILD)/unit-criterion: $(patsubst %.c,$(BUILD)/%.o,$(UNITS)) $(UNIT_ROOMS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON) $(LIBS_IMAGE) $(LIBS_TEST) $(shell pkg-config --libs criterion)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON) $(LIBS_IMAGE) $(LIBS_HASH) $(shell pkg-config --libs criterion)
 
 $(BUILD)/plain/%.o: %.c
 	$(call say,CC,$<)
@@ -92,7 +97,7 @@ $(BUILD)/plain/%.o: %.c
 
 $(BUILD)/unit-plain: $(patsubst %.c,$(BUILD)/plain/%.o,$(UNITS) tests/unit/runner.c) $(UNIT_ROOMS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON) $(LIBS_IMAGE) $(LIBS_TEST)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON) $(LIBS_IMAGE) $(LIBS_HASH)
 
 # Slow and failing storage, for the mount tests and the benchmark.
 $(BUILD)/tests/slowfs: $(BUILD)/tests/mount/slowfs.o
@@ -114,14 +119,14 @@ check: all $(BUILD)/unit-criterion $(BUILD)/unit-plain $(BUILD)/image-probe $(SL
 	@tests/run --build $(BUILD)
 
 san:
-	$(Q)$(MAKE) --no-print-directory $(ASAN) all build/asan/unit-plain build/asan/tests/slowfs
+	$(Q)$(MAKE) --no-print-directory $(ASAN) all build/asan/unit-plain build/asan/tests/slowfs $(FUZZ_SHORT:%=build/asan/%)
 	$(Q)$(MAKE) --no-print-directory $(TSAN) all build/tsan/unit-plain build/tsan/tests/slowfs
 	@tests/run --asan build/asan --tsan build/tsan
 
 test:
 	@scripts/install-deps build test
 	$(Q)$(MAKE) --no-print-directory all $(BUILD)/unit-criterion $(BUILD)/unit-plain $(BUILD)/image-probe $(SLOWFS)
-	$(Q)$(MAKE) --no-print-directory $(ASAN) all build/asan/unit-plain build/asan/tests/slowfs
+	$(Q)$(MAKE) --no-print-directory $(ASAN) all build/asan/unit-plain build/asan/tests/slowfs $(FUZZ_SHORT:%=build/asan/%)
 	$(Q)$(MAKE) --no-print-directory $(TSAN) all build/tsan/unit-plain build/tsan/tests/slowfs
 	@tests/run --build $(BUILD) --asan build/asan --tsan build/tsan
 
@@ -146,14 +151,20 @@ fuzz:
 	$(Q)for fuzzer in $(FUZZERS); do \
 	    mkdir -p $$fuzzer.corpus && \
 	    FUZZ_SEEDS=$$fuzzer.corpus $$fuzzer -runs=0 -verbosity=0 && \
-	    case $$fuzzer in *_tar) length=8192 ;; *) length=4096 ;; esac && \
+	    case $$fuzzer in *_tar | *_walk) length=8192 ;; *) length=4096 ;; esac && \
 	    ASAN_OPTIONS=malloc_context_size=3 $$fuzzer -max_total_time=$(FUZZ_SECONDS) -max_len=$$length -timeout=10 -reduce_inputs=0 -print_final_stats=1 \
 	        -artifact_prefix=$$fuzzer. $(FUZZ_ARGS) $$fuzzer.corpus || exit 1; \
 	done
 
+# Those of core/'s code without libFuzzer, for a few seconds in every test run: no clang is needed.
+FUZZ_SHORT := fuzz-short-walk fuzz-short-names
+$(BUILD)/fuzz-short-%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/driver.o $(CORE)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_CORE)
+
 # Those of core/'s code; checksums count as right in them.
-FUZZERS_CORE := $(BUILD)/fuzz/fuzz_index $(BUILD)/fuzz/fuzz_config
-$(FUZZERS_CORE): $(BUILD)/fuzz/%: tests/fuzz/%.c $(wildcard core/*.[ch])
+FUZZERS_CORE := $(patsubst %,$(BUILD)/fuzz/fuzz_%,index config walk names)
+$(FUZZERS_CORE): $(BUILD)/fuzz/%: tests/fuzz/%.c tests/fuzz/tar_bytes.h $(wildcard core/*.[ch])
 	$(call say,CLANG,$@)
 	@mkdir -p $(@D)
 	$(Q)clang $(CFLAGS_ALL) -O1 $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(LIBS_CORE)
@@ -165,7 +176,7 @@ $(FUZZERS_MOUNT): $(BUILD)/fuzz/%: tests/fuzz/%.c $(wildcard core/*.[ch] top/*.[
 	@mkdir -p $(@D)
 	$(Q)clang $(CFLAGS_ALL) -O1 $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON)
 
-$(BUILD)/fuzz/%: tests/fuzz/%.c tests/unit/picture.c $(wildcard loader/*.[ch])
+$(BUILD)/fuzz/%: tests/fuzz/%.c tests/fuzz/tar_bytes.h tests/unit/picture.c $(wildcard loader/*.[ch])
 	$(call say,CLANG,$@)
 	@mkdir -p $(@D)
 	$(Q)clang $(CFLAGS_ALL) -O1 $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(LIBS_LOADER) -lz

@@ -2,6 +2,7 @@
  * whether headers' checksums are put right first: without that, nothing but the checksums would be
  * tried. With FUZZ_SEEDS=DIR the tars to begin from are written there. */
 #include "../../loader/tarstream.h"
+#include "tar_bytes.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -13,7 +14,7 @@
 int LLVMFuzzerInitialize(int *count, char ***arguments);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MEMORY = 1 << 16, BLOCK = 512, SEED_MOST = 32768 };
+enum { MEMORY = 1 << 16, SEED_MOST = 32768 };
 enum { AS_BYTES = 1, PASSING = 2, AS_IT_IS = 4, SMALL = 8 };
 
 static void add(struct archive *archive, const char *name, const char *content, mode_t type)
@@ -85,42 +86,6 @@ int LLVMFuzzerInitialize(int *count, char ***arguments)
                    i >= 18 ? ARCHIVE_FILTER_GZIP : ARCHIVE_FILTER_NONE,
                    (i >= 18 ? AS_IT_IS : 0) + i % 4);
     return 0;
-}
-
-static uint64_t octal(const uint8_t *digits, size_t count)
-{
-    uint64_t value = 0;
-
-    for (size_t i = 0; i < count && digits[i] >= '0' && digits[i] <= '7'; i++)
-        value = value * 8 + digits[i] - '0';
-    return value;
-}
-
-/* Adding up is nothing to be guided by, and would take half the time. */
-__attribute__((no_sanitize("coverage", "address", "undefined"))) static void
-mend_checksums(uint8_t *tar, size_t size)
-{
-    enum { SIZE_AT = 124, SIZE_DIGITS = 11, SUM_AT = 148, SUM_DIGITS = 8 };
-
-    for (size_t at = 0; size - at >= BLOCK;) {
-        uint8_t *header = tar + at;
-        unsigned sum = 0;
-        uint64_t content;
-
-        at += BLOCK;
-        memset(header + SUM_AT, ' ', SUM_DIGITS);
-        for (int i = 0; i < BLOCK; i++)
-            sum += header[i];
-        if (sum == SUM_DIGITS * ' ') { /* an end mark's block of zeroes */
-            memset(header + SUM_AT, 0, SUM_DIGITS);
-            continue;
-        }
-        snprintf((char *)header + SUM_AT, SUM_DIGITS, "%06o", sum);
-        content = (octal(header + SIZE_AT, SIZE_DIGITS) + BLOCK - 1) / BLOCK * BLOCK;
-        if (content > size - at)
-            return;
-        at += content;
-    }
 }
 
 /* Its end is the end of what there is, so that a byte too far is seen. */
