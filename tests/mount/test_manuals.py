@@ -19,7 +19,8 @@ class Manuals(MountCase):
     def test_long_options_are_those_of_the_help(self):
         read, load = page("shufflefs-bench").split(".Ss Loading")
         for command, text in ((["shufflefs"], page("shufflefs")), (["shufflefs-order"], page("shufflefs-order")),
-                              (["shufflefs-top"], page("shufflefs-top")), (["shufflefs-bench", "read"], read),
+                              (["shufflefs-top"], page("shufflefs-top")),
+                              (["shufflefs-check"], page("shufflefs-check")), (["shufflefs-bench", "read"], read),
                               (["shufflefs-bench", "load"], load)):
             told = set(re.findall(r"--([a-z][a-z-]+)", self.help(*command)))
             written = set(re.findall(r"Fl -([a-z-]+)", text))

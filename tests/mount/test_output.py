@@ -5,7 +5,7 @@ import harness
 import tars
 from harness import MountCase, binary, run
 
-PROGRAMS = ("shufflefs", "shufflefs-order", "shufflefs-top", "shufflefs-bench")
+PROGRAMS = ("shufflefs", "shufflefs-order", "shufflefs-top", "shufflefs-bench", "shufflefs-check")
 
 
 def shell(redirection, *command):
@@ -48,7 +48,9 @@ class Reports(MountCase):
         mount = self.mount(data_set.shards)
         top = [binary("shufflefs-top"), mount.where, "--interval", "0.05"]
         bench = [binary("shufflefs-bench"), "read", "--rounds", "1", data_set.shards[0]]
-        for command in (top, top + ["--once"], top + ["--json"], bench, bench + ["--json"]):
+        check = [binary("shufflefs-check"), data_set.shards[0]]
+        for command in (top, top + ["--once"], top + ["--json"], bench, bench + ["--json"], check, check + ["--json"],
+                        check + ["--json", "--samples"]):
             for redirection, said in ((">/dev/full", "No space left on device"), (">&-", "it is closed")):
                 result = shell(redirection, *command)
                 program = command[0].rsplit("/", 1)[-1]

@@ -1,0 +1,105 @@
+/* How an epoch is dealt. Owns the bits while it counts. */
+#include "split.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define BITS 64
+
+struct count {
+    const struct order *order;
+    uint64_t *met; /* a bit a sample */
+};
+
+static void meet(struct check_split *split, struct count *count, uint64_t sample)
+{
+    uint64_t bit = (uint64_t)1 << (sample % BITS);
+
+    split->read++;
+    if (count->met[sample / BITS] & bit)
+        split->repeated++;
+    else
+        split->unread--;
+    count->met[sample / BITS] |= bit;
+}
+
+static int go_through(struct check_split *split, struct count *count, enum plan_remainder remainder)
+{
+    split->unread = split->samples;
+    split->shortest = UINT64_MAX;
+    for (uint64_t rank = 0; rank < split->world; rank++) {
+        struct plan plan;
+        if (!plan_open(&plan, split->samples, rank, split->world, remainder))
+            return -EINVAL;
+        if (plan.length > split->longest) {
+            split->longest = plan.length;
+            split->longer_ranks = 0;
+        }
+        split->longer_ranks += plan.length == split->longest;
+        if (plan.length < split->shortest)
+            split->shortest = plan.length;
+        for (uint64_t position = 0; position < plan.length; position++)
+            meet(split, count, order_sample(count->order, plan_global(&plan, position)));
+    }
+    return 0;
+}
+
+static uint64_t last_batch(uint64_t length, uint64_t batch)
+{
+    return length == 0 ? 0 : length % batch ? length % batch : batch;
+}
+
+static bool leaves_one(const struct check_split *split, uint64_t batch)
+{
+    return batch > 1 &&
+           (last_batch(split->longest, batch) == 1 || last_batch(split->shortest, batch) == 1);
+}
+
+bool check_split_ends_in_one(const struct check_split *split)
+{
+    return split->batch && leaves_one(split, split->batch);
+}
+
+static void deal_batches(struct check_split *split)
+{
+    uint64_t batch = split->batch;
+
+    if (!batch)
+        return;
+    split->batches_most = (split->longest + batch - 1) / batch;
+    split->batches_least = (split->shortest + batch - 1) / batch;
+    split->last_of_longest = last_batch(split->longest, batch);
+    split->last_of_shortest = last_batch(split->shortest, batch);
+    if (!leaves_one(split, batch))
+        return;
+    for (uint64_t other = batch - 1; other > 1 && !split->better_batch; other--)
+        if (!leaves_one(split, other))
+            split->better_batch = other;
+}
+
+int check_split_make(struct check_split *split, const struct config *config, uint64_t samples,
+                     uint64_t batch)
+{
+    struct order *order;
+    struct count count = {0};
+    int fault = order_open(&order, &config->order, samples, config->epoch);
+
+    *split = (struct check_split){
+        .samples = samples, .world = config->world, .epoch = config->epoch, .batch = batch};
+    if (fault)
+        return fault;
+    count.order = order;
+    count.met = calloc(samples / BITS + 1, sizeof *count.met);
+    fault = count.met ? go_through(split, &count, config->remainder) : -ENOMEM;
+    free(count.met);
+    order_close(order);
+    if (fault)
+        return fault;
+    split->padding = plan_padding(samples, config->world, config->remainder);
+    split->dropped = plan_dropped(samples, config->world, config->remainder);
+    split->right = split->repeated == split->padding && split->unread == split->dropped &&
+                   split->read == samples + split->padding - split->dropped &&
+                   split->longest - split->shortest <= (config->remainder == PLAN_KEEP);
+    deal_batches(split);
+    return 0;
+}

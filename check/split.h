@@ -1,0 +1,34 @@
+/* How an epoch is dealt over ranks and batches, proved by going through it.
+ *
+ * One bit a sample. Every position of every rank is looked at, so time is O(samples + padding). */
+#ifndef SHUFFLEFS_CHECK_SPLIT_H
+#define SHUFFLEFS_CHECK_SPLIT_H
+
+#include "../core/config.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct check_split {
+    uint64_t samples, world, epoch, batch;      /* batch 0: not asked for */
+    uint64_t longest, shortest;                 /* samples of a rank */
+    uint64_t longer_ranks;                      /* ranks that have `longest`, where they differ */
+    uint64_t padding, dropped;                  /* over all ranks, as core/plan.h works them out */
+    uint64_t read, repeated, unread;            /* the same, as it was seen: positions, samples met
+                                                   again, samples not met */
+    uint64_t batches_most, batches_least;       /* of a rank */
+    uint64_t last_of_longest, last_of_shortest; /* samples in the last batch */
+    uint64_t better_batch;                      /* the largest one below `batch` without a last
+                                                   batch of one; 0: none is needed, or none is there */
+    bool right;                                 /* as seen it is as it was worked out */
+};
+
+/* Deals `samples` samples in the order, epoch, world and remainder of `config`; `batch` 0: no
+ * batches. Returns 0, -ENOMEM, or -EINVAL where there is no such order. */
+int check_split_make(struct check_split *split, const struct config *config, uint64_t samples,
+                     uint64_t batch);
+
+/* Whether a rank's last batch holds one sample, and so the rank's length leaves one over. */
+bool check_split_ends_in_one(const struct check_split *split);
+
+#endif
