@@ -89,7 +89,7 @@ static struct slot *find_victim(struct epochs *epochs)
 {
     struct slot *idle[SLOTS];
     uint64_t last = 0, before = 0, chance;
-    size_t count = 0, all;
+    size_t count = 0, older = 0;
 
     for (size_t i = 0; i < SLOTS; i++) {
         uint64_t used = epochs->slots[i].taken ? epochs->slots[i].used : 0;
@@ -103,12 +103,14 @@ static struct slot *find_victim(struct epochs *epochs)
     for (size_t i = 0; i < SLOTS; i++)
         if (epochs->slots[i].taken && epochs->slots[i].users == 0)
             idle[count++] = &epochs->slots[i];
-    all = count;
-    for (size_t i = 0; all > KEPT_LEAST && i < count;)
-        if (idle[i]->used >= before)
-            idle[i] = idle[--count];
-        else
-            i++;
+    for (size_t i = 0; i < count; i++) {
+        struct slot *slot = idle[i];
+        if (slot->used < before) {
+            idle[i] = idle[older];
+            idle[older++] = slot;
+        }
+    }
+    count = older ? older : count;
     /* Knuth's multiplier: the high bits are well mixed. */
     chance = epochs->uses * UINT64_C(6364136223846793005) + 1442695040888963407;
     return count ? idle[(chance >> 33) % count] : NULL;

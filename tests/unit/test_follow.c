@@ -365,6 +365,7 @@ Test(follow, epochs_of_the_past_are_not_worked_out_again_for_each_read)
 
     samples = 5000000; /* 20 MB an order */
     begin(1 << 20, 1 << 30, 1);
+    samples = SAMPLES;
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
         folder->inode++;
         folder->epoch = epoch;
@@ -378,7 +379,6 @@ Test(follow, epochs_of_the_past_are_not_worked_out_again_for_each_read)
     while (follow_next_push(follow, 0, &push) && ++pushed);
     cr_assert(pushed > 0);
     end();
-    samples = SAMPLES;
 }
 
 Test(follow, who_went_away_gives_back_its_share_when_others_need_it)
