@@ -139,9 +139,8 @@ int dataset_open_observed(struct dataset *dataset, const struct config *config,
     *dataset = (struct dataset){.config = config};
     fault = shards_check(&config->shards);
     if (!fault)
-        fault = observer
-                    ? index_open_observed(&dataset->index, &config->shards, 0, observer)
-                    : index_open(&dataset->index, &config->shards, 0, config->index);
+        fault = observer ? index_open_observed(&dataset->index, &config->shards, 0, observer)
+                         : index_open(&dataset->index, &config->shards, 0, config->index);
     if (!fault)
         fault = apply_fields(dataset, observer);
     if (!fault)

@@ -2,6 +2,7 @@
 #ifndef SHUFFLEFS_RECORD_H
 #define SHUFFLEFS_RECORD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -59,6 +60,7 @@ struct index_shard {
     dev_t device;
     ino_t inode;
     uint64_t hash;   /* over size, member names, offsets and sizes: not over path or times */
+    bool listed;     /* walked by DALI's index beside it (core/listing.h) */
     char *complaint; /* what is wrong with the whole shard, NULL: nothing */
 };
 

@@ -25,8 +25,12 @@
 #define KIND_OFFSET 156
 #define FILE_KINDS  "017S "
 /* Where the sum of its bytes is, which counts as blanks in the sum. */
-#define SUM_OFFSET 148
-#define SUM_LENGTH 8
+#define SUM_OFFSET    148
+#define SUM_LENGTH    8
+#define NAME_LENGTH   100
+#define MAGIC_OFFSET  257
+#define PREFIX_OFFSET 345
+#define PREFIX_LENGTH 155
 
 int shard_file_open(struct shard_file **out, struct index_shard *shard)
 {
@@ -213,6 +217,35 @@ enum shard_file_header shard_file_header(struct shard_file *file, uint64_t offse
         /* strchr() finds the NUL, too, that was a file's kind before there were kinds. */
         return strchr(FILE_KINDS, block[KIND_OFFSET]) ? SHARD_FILE_GOOD : SHARD_FILE_OTHER_KIND;
     return is_header(block) ? SHARD_FILE_NO_SIZE : SHARD_FILE_NO_HEADER;
+}
+
+/* ustar keeps names of more than NAME_LENGTH bytes in two parts. */
+static bool is_name(const char *block, const char *name)
+{
+    size_t prefix = strnlen(block + PREFIX_OFFSET, PREFIX_LENGTH);
+    size_t length = strnlen(block, NAME_LENGTH);
+
+    if (prefix && (strncmp(name, block + PREFIX_OFFSET, prefix) != 0 || name[prefix] != '/'))
+        return false;
+    name += prefix ? prefix + 1 : 0;
+    return strncmp(name, block, length) == 0 && name[length] == '\0';
+}
+
+bool shard_file_is_plain(struct shard_file *file, uint64_t from, const char *name, uint64_t size,
+                         uint16_t *check)
+{
+    char digits[SIZE_LENGTH + 1] = "";
+    const char *block;
+
+    if (held(file, from) < BLOCK && fill(file, from) < BLOCK)
+        return false;
+    block = file->buffer + (from - file->start);
+    memcpy(digits, block + SIZE_OFFSET, SIZE_LENGTH);
+    *check = index_header_check(block);
+    return memcmp(block + MAGIC_OFFSET, "ustar", sizeof "ustar") == 0 &&
+           (block[KIND_OFFSET] == '0' || block[KIND_OFFSET] == '\0') &&
+           is_number(block + SIZE_OFFSET, SIZE_LENGTH) && !(block[SIZE_OFFSET] & 0x80) &&
+           strtoull(digits, NULL, 8) == size && is_name(block, name) && is_header(block);
 }
 
 bool shard_file_only_zeros(struct shard_file *file, uint64_t from)

@@ -54,6 +54,11 @@ enum shard_file_header {
  * index_header_check() of it. */
 enum shard_file_header shard_file_header(struct shard_file *file, uint64_t offset, uint16_t *check);
 
+/* Whether at byte `from` the one header of a plain file with this name and size stands, in ustar's
+ * own form: no other blocks say more of it. Gives index_header_check() of it. */
+bool shard_file_is_plain(struct shard_file *file, uint64_t from, const char *name, uint64_t size,
+                         uint16_t *check);
+
 /* Whether all bytes from `from` on are zero. */
 bool shard_file_only_zeros(struct shard_file *file, uint64_t from);
 

@@ -3,6 +3,7 @@
 #include "walk.h"
 
 #include "links.h"
+#include "listing.h"
 #include "report.h"
 #include "shard_file.h"
 
@@ -455,6 +456,38 @@ static int walk_archives(struct pass *pass, struct archive_entry *entry)
     return next ? next : -pass->file->fault;
 }
 
+/* By DALI's index beside the shard: where the headers of plain files that it names, their data, and
+ * the end account for every byte of the shard, libarchive would find just the same. Returns 1; 0:
+ * they do not; or a negative errno. */
+static int walk_listed(struct pass *pass)
+{
+    struct listing listing = {0};
+    uint64_t hashed = htole64(pass->shard->size), size = pass->shard->size, end = 0;
+    int good = listing_read(&listing, pass->shard->path), fault = 0;
+
+    XXH3_64bits_reset(pass->hash);
+    XXH3_64bits_update(pass->hash, &hashed, sizeof hashed);
+    for (size_t i = 0; good > 0 && !fault && i < listing.count; i++) {
+        const struct listing_member *member = &listing.members[i];
+        uint16_t check;
+        good = member->offset == end + BLOCK && member->offset <= size &&
+               member->size <= size - member->offset &&
+               shard_file_is_plain(pass->file, end, member->name, member->size, &check);
+        if (good) {
+            struct index_member place = {.offset = member->offset & INDEX_OFFSET_MAX,
+                                         .header = check,
+                                         .size = member->size & INDEX_SIZE_MAX};
+            fault = add_member(pass, member->name, member->offset, &place);
+            end = member->offset + (member->size + BLOCK - 1) / BLOCK * BLOCK;
+        }
+    }
+    good = good > 0 && !fault && end <= size && size - end >= (uint64_t)2 * BLOCK &&
+           shard_file_only_zeros(pass->file, end);
+    listing_close(&listing);
+    pass->end = end;
+    return fault ? fault : good;
+}
+
 /* Samples come in order, and so do their names. */
 static void note_split(void *context, size_t sample, const char *key)
 {
@@ -470,8 +503,18 @@ static void note_split(void *context, size_t sample, const char *key)
 static int walk_open_shard(struct pass *pass)
 {
     struct archive_entry *entry = archive_entry_new();
-    int fault = entry ? walk_archives(pass, entry) : -ENOMEM;
+    int fault = -ENOMEM, listed = 0;
 
+    /* An observer wants to know what is there, whatever a list says. */
+    if (entry && !pass->observer)
+        listed = walk_listed(pass);
+    pass->shard->listed = listed == 1;
+    if (listed) {
+        fault = listed < 0 ? listed : 0;
+    } else if (entry) {
+        harvest_clear(pass->harvest);
+        fault = walk_archives(pass, entry);
+    }
     if (fault == MEET_LINKS) {
         pass->has_links = true;
         harvest_clear(pass->harvest);

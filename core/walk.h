@@ -2,7 +2,8 @@
  * Private to core/.
  *
  * The walk reads headers, and the bytes of `cls` members; it skips everything else by position. It
- * follows the rules of core/index.h for keys, fields and problems. One thread a walk. */
+ * follows the rules of core/index.h for keys, fields and problems. Where DALI's index beside the
+ * shard accounts for all of it, libarchive is not asked (core/listing.h). One thread a walk. */
 #ifndef SHUFFLEFS_WALK_H
 #define SHUFFLEFS_WALK_H
 
