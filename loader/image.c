@@ -141,15 +141,35 @@ static int set_axis(struct resize_axis *axis, int length, int denominator, bool 
                            bits_most);
 }
 
-/* How far the DCT may scale down: as far as the crop keeps as many pixels as it is resized to. */
-static int choose_denominator(const struct crop_plan *plan)
+/* How far the DCT may scale down: as far as the crop keeps `margin` times the pixels that it is
+ * resized to. */
+static int choose_denominator(const struct crop_plan *plan, int margin)
 {
-    int denominator = 1;
+    int denominator = 1, least = margin > 0 ? margin : 1;
 
-    while (denominator < 8 && plan->width / (2 * denominator) >= plan->full_width &&
-           plan->height / (2 * denominator) >= plan->full_height)
+    while (denominator < 8 && plan->width / (2 * denominator) >= least * plan->full_width &&
+           plan->height / (2 * denominator) >= least * plan->full_height)
         denominator *= 2;
     return denominator;
+}
+
+/* The header of a JPEG or PNG, and how the picture is turned. */
+static int look(struct image_decoder *decoder, const uint8_t *bytes, size_t size, bool png,
+                const struct turn **turn, struct image_report *report)
+{
+    int orientation = 1, error;
+
+    if (png)
+        error = image_png_header(decoder->png, bytes, size, &orientation, report);
+    else
+        error = image_jpeg_header(decoder->jpeg, bytes, size, report);
+    if (error)
+        return error;
+    if (decoder->recipe.orient && !png)
+        orientation = exif_orientation_jpeg(bytes, size);
+    report->orientation = decoder->recipe.orient ? orientation : 1;
+    *turn = &turns[report->orientation];
+    return 0;
 }
 
 static int decode(struct image_decoder *decoder, const uint8_t *bytes, size_t size,
@@ -164,23 +184,15 @@ static int decode(struct image_decoder *decoder, const uint8_t *bytes, size_t si
     struct format_region region;
     struct format_picture picture;
     const struct turn *turn;
-    int error, orientation = 1, width, height, denominator = 1;
+    int error = look(decoder, bytes, size, png, &turn, report), width, height, denominator = 1;
 
-    if (png)
-        error = image_png_header(decoder->png, bytes, size, &orientation, report);
-    else
-        error = image_jpeg_header(decoder->jpeg, bytes, size, report);
     if (error)
         return error;
-    if (recipe->orient && !png)
-        orientation = exif_orientation_jpeg(bytes, size);
-    report->orientation = recipe->orient ? orientation : 1;
-    turn = &turns[report->orientation];
     width = turn->swap ? report->height : report->width;
     height = turn->swap ? report->width : report->height;
     crop_plan_make(&plan, recipe, key, width, height);
     if (!png && !recipe->exact)
-        denominator = choose_denominator(&plan);
+        denominator = choose_denominator(&plan, recipe->margin);
     if ((error = set_axis(columns, width, denominator, turn->mirror_x, plan.x, plan.width,
                           plan.full_width, plan.left, recipe->width, RESIZE_BITS_COLUMNS)) ||
         (error = set_axis(rows, height, denominator, turn->mirror_y, plan.y, plan.height,
@@ -201,23 +213,54 @@ static int decode(struct image_decoder *decoder, const uint8_t *bytes, size_t si
     return resizer_run(decoder->resizer, picture.pixels, picture.stride, rgb, plan.flip);
 }
 
+/* Starts a report with the format. 0: it is one that is decoded; or as image_decode(). */
+static int recognise(const void *bytes, size_t size, struct image_report *report)
+{
+    *report = (struct image_report){.format = format_name(bytes, size), .orientation = 1};
+    if (strcmp(report->format, "jpeg") == 0 || strcmp(report->format, "png") == 0)
+        return 0;
+    if (strcmp(report->format, "unknown") == 0 || strcmp(report->format, "empty") == 0) {
+        format_report(report, size ? "no picture format that is known" : "no bytes");
+        return -EBADMSG;
+    }
+    format_report(report, "%s, where JPEG or PNG is decoded", report->format);
+    return -ENOTSUP;
+}
+
+int image_decoder_look(struct image_decoder *decoder, const void *bytes, size_t size, int *width,
+                       int *height, struct image_report *report)
+{
+    const struct turn *turn = NULL;
+    int error = recognise(bytes, size, report);
+
+    if (!error)
+        error = look(decoder, bytes, size, strcmp(report->format, "png") == 0, &turn, report);
+    if (error)
+        return error;
+    *width = turn->swap ? report->height : report->width;
+    *height = turn->swap ? report->width : report->height;
+    return 0;
+}
+
+int image_decoder_aim(struct image_decoder *decoder, int width, int height)
+{
+    if (width < 1 || height < 1 || width > IMAGE_TARGET_MAX || height > IMAGE_TARGET_MAX)
+        return -EFBIG;
+    decoder->recipe.width = width;
+    decoder->recipe.height = height;
+    return 0;
+}
+
 int image_decode(struct image_decoder *decoder, const void *bytes, size_t size,
                  const struct image_key *key, uint8_t *rgb, struct image_report *report)
 {
     uint64_t start = decoder->times ? tally_now() : 0, decoded_at = 0;
-    int error;
+    int error = recognise(bytes, size, report);
 
-    *report = (struct image_report){.format = format_name(bytes, size), .orientation = 1};
-    if (strcmp(report->format, "jpeg") == 0 || strcmp(report->format, "png") == 0) {
+    if (!error) {
         error = decode(decoder, bytes, size, key, rgb, report, &decoded_at);
         if (error == -ENOMEM)
             format_report(report, "out of memory");
-    } else if (strcmp(report->format, "unknown") == 0 || strcmp(report->format, "empty") == 0) {
-        format_report(report, size ? "no picture format that is known" : "no bytes");
-        error = -EBADMSG;
-    } else {
-        format_report(report, "%s, where JPEG or PNG is decoded", report->format);
-        error = -ENOTSUP;
     }
     if (error)
         report->damaged = false; /* there is no picture to be damaged */

@@ -36,8 +36,10 @@ struct image_recipe {
     double flip;                    /* probability of mirroring left-right, 0..1; any crop */
     bool orient;                    /* apply the EXIF orientation */
     bool exact;                     /* no scaling in the DCT: equal to PIL within one level */
-    uint64_t pixels_most;           /* width * height above this: -EFBIG; at least 1 */
-    int scans_most;                 /* more scans than this in a JPEG: -EFBIG; at least 1 */
+    int margin;           /* the DCT scales down only as far as this many times the result's
+                             pixels stay, each way; 0 is 1 */
+    uint64_t pixels_most; /* width * height above this: -EFBIG; at least 1 */
+    int scans_most;       /* more scans than this in a JPEG: -EFBIG; at least 1 */
 };
 
 /* What the random numbers of a picture depend on, and nothing else: equal keys give equal crops,
@@ -85,6 +87,14 @@ void image_decoder_close(struct image_decoder *decoder); /* NULL is fine */
  *   -ENOMEM */
 int image_decode(struct image_decoder *decoder, const void *bytes, size_t size,
                  const struct image_key *key, uint8_t *rgb, struct image_report *report);
+
+/* What the header says, and nothing decoded: fills the report, and *width and *height with the size
+ * of the picture when it is upright (recipe.orient; else as stored). Returns as image_decode(). */
+int image_decoder_look(struct image_decoder *decoder, const void *bytes, size_t size, int *width,
+                       int *height, struct image_report *report);
+
+/* The size of the results from now on, for IMAGE_STRETCH. 0, or -EFBIG: not 1..IMAGE_TARGET_MAX. */
+int image_decoder_aim(struct image_decoder *decoder, int width, int height);
 
 /* From now on time is added to *times, which must outlive that; NULL stops it. Without it no clock
  * is read. */
