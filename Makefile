@@ -25,6 +25,7 @@ CORE  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard core/*.c))
 MEASURE := $(patsubst %.c,$(BUILD)/%.o,$(wildcard measure/*.c))
 FS    := $(patsubst %.c,$(BUILD)/%.o,$(wildcard fs/*.c))
 FS_LIB := $(filter-out $(BUILD)/fs/main.o,$(FS))
+PACK  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard pack/*.c))
 TOP   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard top/*.c))
 LOADER := $(patsubst %.c,$(BUILD)/%.o,$(wildcard loader/*.c))
 CHECK := $(patsubst %.c,$(BUILD)/%.o,$(wildcard check/*.c))
@@ -32,7 +33,7 @@ TOOLS := $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
 UNITS := $(wildcard tests/unit/test_*.c) tests/unit/shard.c tests/unit/picture.c tests/unit/load.c
 SLOWFS = $(BUILD)/tests/slowfs
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-ROOMS := core fs measure top check loader tools tests/unit tests/mount tests/loader tests/fuzz bench
+ROOMS := core fs measure pack top check loader tools tests/unit tests/mount tests/loader tests/fuzz bench
 SOURCES := $(foreach room,$(ROOMS),$(wildcard $(room)/*.[ch])) $(wildcard loader/examples/*.c)
 
 ifneq ($(V),1)
@@ -84,8 +85,13 @@ $(BUILD)/shufflefs-check: $(BUILD)/tools/shufflefs-check.o $(CHECK) $(CORE) $(LO
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_CORE) $(LIBS_JSON) $(LIBS_LOADER) $(LIBS_HASH)
 
+# Pictures are made smaller by what the loader decodes with, of which its library exports nothing.
+$(BUILD)/shufflefs-pack: $(BUILD)/tools/shufflefs-pack.o $(PACK) $(CORE) $(LOADER)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_CORE) $(LIBS_JSON) $(LIBS_LOADER)
+
 # The unit tests twice: under Criterion, and in the plain runner that sanitizers and valgrind can see into.
-UNIT_ROOMS := $(CORE) $(FS_LIB) $(MEASURE) $(TOP) $(CHECK) $(LOADER)
+UNIT_ROOMS := $(CORE) $(FS_LIB) $(MEASURE) $(PACK) $(TOP) $(CHECK) $(LOADER)
 $(BUILD)/unit-criterion: $(patsubst %.c,$(BUILD)/%.o,$(UNITS)) $(UNIT_ROOMS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON) $(LIBS_IMAGE) $(LIBS_HASH) $(shell pkg-config --libs criterion)

@@ -1,0 +1,75 @@
+/* Shards as the source: the index's members as a listing. Owns the index and the reader, in the
+ * source. */
+#include "source.h"
+
+#include "../core/report.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What was lost on the way into the index: more than a file that never was a sample's. */
+static int refuse_damage(const struct index *index, const struct pack_options *options)
+{
+    static const enum index_problem losses[] = {INDEX_TRUNCATED, INDEX_CORRUPT_HEADER,
+                                                INDEX_COMPRESSED, INDEX_NOT_A_TAR,
+                                                INDEX_DUPLICATE_FIELD};
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
+        if (!index->problems[losses[i]] || options->damaged == PACK_DAMAGED_SKIP)
+            continue;
+        report_error("the shards are damaged (%s: %llu); --damaged skip packs the rest of them",
+                     index_problem_name(losses[i]), (unsigned long long)index->problems[losses[i]]);
+        return -EBADMSG;
+    }
+    return 0;
+}
+
+static int list_sample(struct pack_source *source, uint64_t sample)
+{
+    const struct index *index = source->index;
+    const struct index_shard *shard = &index->shards[index_shard_of(index, sample)];
+    const char *key = index_key(index, sample);
+
+    for (uint64_t m = index->first[sample]; m < index->first[sample + 1]; m++) {
+        struct pack_member member = {
+            .key = key,
+            .key_length = strlen(key),
+            .field = index->fields[index->members[m].field],
+            .number = m,
+            .sequence = sample,
+            .size = index->members[m].size,
+            .seconds = shard->modified.tv_sec,
+            .nanoseconds = (int32_t)shard->modified.tv_nsec,
+        };
+        if (pack_listing_add(&source->listing, &member))
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+int pack_tars_list(struct pack_source *source, const struct pack_options *options)
+{
+    char base[PATH_MAX];
+    int fault = 0;
+
+    if (!getcwd(base, sizeof base)) {
+        report_error("the current folder: %s", strerror(errno));
+        return -errno;
+    }
+    for (size_t i = 0; !fault && i < options->source_count; i++)
+        fault = shards_add(&source->shards, options->sources[i], base);
+    if (!fault)
+        fault = shards_check(&source->shards);
+    if (!fault)
+        fault = index_open(&source->index, &source->shards, options->threads, "none");
+    if (!fault)
+        fault = refuse_damage(source->index, options);
+    if (!fault)
+        fault = reader_open(&source->reader, source->index, 0, READER_DIRECT_AUTO);
+    for (uint64_t s = 0; !fault && s < source->index->sample_count; s++)
+        fault = list_sample(source, s);
+    for (int kind = 0; !fault && kind < INDEX_PROBLEM_KINDS; kind++)
+        source->listing.left_out[kind] = source->index->problems[kind];
+    return fault;
+}
