@@ -164,7 +164,7 @@ static int finish_shard(struct run *run, uint64_t first, uint64_t end)
     if (fault)
         return fault;
     pack_counts_add(&run->summary->counts, &run->counts);
-    run->summary->shards++;
+    run->state.shards = ++run->summary->shards;
     return 0;
 }
 

@@ -256,8 +256,6 @@ int pack_state_add(struct pack_state *state, uint64_t number, uint64_t first, ui
     fault = write_text(state, text);
     if (!fault && fdatasync(state->fd))
         fault = fail(state, state->name, errno);
-    if (!fault)
-        state->shards = number + 1;
     return fault;
 }
 

@@ -23,8 +23,10 @@ struct pack_state {
     int fd;
     bool force, fresh; /* fresh: the file was made by this run */
     char name[PACK_NAME_MAX + 16];
-    /* What an earlier run of the same plan has finished, verified. */
-    uint64_t shards, position; /* the next shard's number and first position */
+    /* What an earlier run of the same plan has finished, verified: the next shard's number and
+     * first position. `shards` is raised by whoever renames one: with any, the state outlives this
+     * run. */
+    uint64_t shards, position;
     struct pack_counts counts;
 };
 
