@@ -16,6 +16,7 @@ struct pack_header {
     uint8_t *bytes; /* owned */
     size_t size, room;
     bool pax;
+    bool whole;    /* what libarchive still writes is not the header's */
     char why[128]; /* of a failure: libarchive's own words */
 };
 

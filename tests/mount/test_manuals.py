@@ -19,6 +19,7 @@ class Manuals(MountCase):
     def test_long_options_are_those_of_the_help(self):
         read, load = page("shufflefs-bench").split(".Ss Loading")
         for command, text in ((["shufflefs"], page("shufflefs")), (["shufflefs-order"], page("shufflefs-order")),
+                              (["shufflefs-pack"], page("shufflefs-pack")),
                               (["shufflefs-top"], page("shufflefs-top")),
                               (["shufflefs-check"], page("shufflefs-check")), (["shufflefs-bench", "read"], read),
                               (["shufflefs-bench", "load"], load)):

@@ -5,7 +5,7 @@ import harness
 import tars
 from harness import MountCase, binary, run
 
-PROGRAMS = ("shufflefs", "shufflefs-order", "shufflefs-top", "shufflefs-bench", "shufflefs-check")
+PROGRAMS = ("shufflefs", "shufflefs-order", "shufflefs-pack", "shufflefs-top", "shufflefs-bench", "shufflefs-check")
 
 
 def shell(redirection, *command):
