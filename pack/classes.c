@@ -236,6 +236,26 @@ void pack_classes_close(struct pack_classes *classes)
     *classes = (struct pack_classes){0};
 }
 
+bool pack_classes_are(const struct pack_classes *classes, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    uint64_t same = 0;
+    char *text = NULL;
+    size_t room = 0;
+    ssize_t length;
+
+    if (!file)
+        return false;
+    while ((length = getline(&text, &room, file)) > 0 && same < classes->count &&
+           text[length - 1] == '\n' && (size_t)length == strlen(classes->names[same]) + 1 &&
+           memcmp(text, classes->names[same], (size_t)length - 1) == 0)
+        same++;
+    same = same == classes->count && length < 0 && !ferror(file);
+    free(text);
+    fclose(file);
+    return same;
+}
+
 int pack_classes_write(const struct pack_classes *classes, const char *path)
 {
     char *beside = NULL;

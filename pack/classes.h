@@ -21,6 +21,9 @@ int pack_classes_make(struct pack_classes *classes, struct pack_listing *listing
                       const struct pack_options *options);
 void pack_classes_close(struct pack_classes *classes);
 
+/* Does the file hold just these names? */
+bool pack_classes_are(const struct pack_classes *classes, const char *path);
+
 /* Writes the names, a line each, by way of a temporary file. 0 or a negative errno, reported. */
 int pack_classes_write(const struct pack_classes *classes, const char *path);
 

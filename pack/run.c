@@ -64,7 +64,7 @@ static int refuse_classes_file(const struct run *run)
 {
     const char *path = run->options->classes;
 
-    if (!path || run->options->force || access(path, F_OK) || run->state.shards)
+    if (!path || run->options->force || access(path, F_OK) || pack_classes_are(&run->classes, path))
         return 0;
     report_error("--classes %s: is there already; --force overwrites", path);
     return -EEXIST;

@@ -59,7 +59,7 @@ int pack_shard_write(struct pack_shard *shard, const void *bytes, size_t size)
         shard->bytes += (size_t)put;
     }
     if (shard->bytes - shard->started >= START_EVERY) {
-        /* Advice: where it cannot be followed, fdatasync() has more to do, and tells of faults. */
+        /* Advice: where it cannot be followed, fsync() has more to do, and tells of faults. */
         sync_file_range(shard->fd, (off_t)shard->started, (off_t)(shard->bytes - shard->started),
                         SYNC_FILE_RANGE_WRITE);
         shard->started = shard->bytes;
@@ -75,7 +75,8 @@ int pack_shard_seal(struct pack_shard *shard, struct pack_identity *identity)
 
     if (fault)
         return fault;
-    if (fdatasync(shard->fd) || fstat(shard->fd, &status))
+    /* The time too: it is part of the identity. */
+    if (fsync(shard->fd) || fstat(shard->fd, &status))
         return fail(shard, shard->part, errno);
     *identity = (struct pack_identity){
         .bytes = (uint64_t)status.st_size,

@@ -254,6 +254,13 @@ class Labels(PackCase):
         self.assertEqual(self.labels(), {"c%d/img%04d.cls" % (c, i): b"%d" % names.index("c%d" % c)
                                          for c in range(12) for i in range(2)})
         self.assertEqual(summary["labels"], 24)
+        self.pack("--label", "dir", "--classes", self.tmp / "classes", pattern="u-%d.tar")  # the same list again
+        for other in ("", "c0\n", "x\n" * 12, "".join(name + "\n" for name in names) + "more\n"):
+            (self.tmp / "classes").write_text(other)
+            said = self.pack("--label", "dir", "--classes", self.tmp / "classes", pattern="v-%d.tar", code=1)["said"]
+            self.assertIn("classes: is there already", said)
+            self.assertEqual((self.tmp / "classes").read_text(), other)
+            self.assertEqual([path for path in self.out.iterdir() if "v-" in path.name], [])
 
     def test_the_first_folder_is_another_class_than_the_last(self):
         for name in ("train/cat/a.jpg", "train/dog/b.jpg", "val/cat/c.jpg"):
