@@ -131,15 +131,15 @@ static unsigned terminal_columns(void)
 
 static void draw(const struct progress *progress, uint64_t now)
 {
-    char line[LINE_ROOM] = "\r", text[LINE_ROOM - 8];
-    /* A line that fills the last column would wrap. */
-    size_t length = progress_text(progress, now, terminal_columns() - 1, text, sizeof text);
+    char line[LINE_ROOM], text[LINE_ROOM - 8];
+    int length;
 
-    memcpy(line + 1, text, length);
-    memcpy(line + 1 + length, "\033[K", 3);
+    /* A line that fills the last column would wrap. */
+    progress_text(progress, now, terminal_columns() - 1, text, sizeof text);
+    length = snprintf(line, sizeof line, "\r%s\033[K", text);
     pthread_mutex_lock(&lock);
     shown = true;
-    put(line, length + 4);
+    put(line, (size_t)length);
     pthread_mutex_unlock(&lock);
 }
 

@@ -34,7 +34,7 @@ static bool has_label(const struct pack_listing *listing, uint64_t sample)
 
 static struct span folder_of(const struct pack_member *member, bool first)
 {
-    const char *key = member->key, *end = memrchr(key, '/', member->key_length), *start = key;
+    const char *key = member->key, *end = memrchr(key, '/', member->key_length), *start;
 
     if (!end)
         return (struct span){key, 0};
@@ -66,7 +66,7 @@ static struct span look_up(struct pack_label_file *file, const struct pack_listi
 
 static int append(struct wanted *wanted, uint64_t sample, struct span span)
 {
-    if (wanted->bytes + span.length + 1 > wanted->room) {
+    if (!wanted->texts || wanted->bytes + span.length + 1 > wanted->room) {
         size_t room = (wanted->bytes + span.length + 1) * 2 + 4096;
         char *larger = realloc(wanted->texts, room);
         if (!larger)

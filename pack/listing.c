@@ -171,7 +171,7 @@ void pack_listing_converted(const char *field, char *converted)
     snprintf(converted, INDEX_FIELD_MAX + 1, "%s", field);
     if (length >= 3 && strcmp(field + length - 3, "png") == 0 &&
         (length == 3 || field[length - 4] == '.'))
-        memcpy(converted + length - 3, "jpg", 3);
+        snprintf(converted + length - 3, sizeof "jpg", "jpg");
 }
 
 int pack_listing_check_converted(const struct pack_listing *listing)

@@ -172,15 +172,14 @@ static void tell_of(struct run *run, const struct pack_prepared *prepared, uint6
 {
     const struct pack_listing *listing = &run->source.listing;
     const struct pack_member *member = &listing->members[listing->first[sample]];
-    uint64_t most = run->plan.limit_value;
+    unsigned long long alone = prepared->tar_bytes + PACK_TRAILER;
 
     for (size_t i = 0; i < prepared->damage_count; i++)
         report_warning("%s", prepared->damage[i]);
-    if (run->plan.limit == PACK_LIMIT_BYTES && prepared->tar_bytes + PACK_TRAILER > most &&
+    if (run->plan.limit == PACK_LIMIT_BYTES && alone > run->plan.limit_value &&
         pack_listing_may_name(listing, run->summary->oversized++))
         report_warning("'%.*s' alone takes %llu bytes: its shard is larger than --shard-size",
-                       (int)member->key_length, member->key,
-                       (unsigned long long)(prepared->tar_bytes + PACK_TRAILER));
+                       (int)member->key_length, member->key, alone);
 }
 
 /* Writes the samples from `position` on, which starts shard `number`. */
