@@ -78,6 +78,15 @@ void pack_pattern_name(const struct pack_pattern *pattern, uint64_t number, char
     stpcpy(stpcpy(stpcpy(name, pattern->prefix), digits), pattern->suffix);
 }
 
+uint64_t pack_pattern_sorted(const struct pack_pattern *pattern)
+{
+    uint64_t count = 1;
+
+    for (int i = 0; i < pattern->width; i++)
+        count *= 10;
+    return count;
+}
+
 bool pack_pattern_number(const struct pack_pattern *pattern, const char *name, uint64_t *number)
 {
     size_t prefix = strlen(pattern->prefix);

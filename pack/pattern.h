@@ -22,6 +22,9 @@ int pack_pattern_parse(struct pack_pattern *pattern, const char *text);
 #define PACK_NAME_MAX (NAME_MAX + 1)
 void pack_pattern_name(const struct pack_pattern *pattern, uint64_t number, char *name);
 
+/* How many shards, from number 0 on, have names that sort as their numbers do. */
+uint64_t pack_pattern_sorted(const struct pack_pattern *pattern);
+
 /* Is this the base name of a shard, as pack_pattern_name() spells it? */
 bool pack_pattern_number(const struct pack_pattern *pattern, const char *name, uint64_t *number);
 

@@ -11,6 +11,7 @@
 #include "stopper.h"
 #include "work.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -60,6 +61,40 @@ static int refuse_output_inside(const struct run *run)
     return fault;
 }
 
+/* A shard that is read must not be one that is written: it would be gone before all of it was read.
+ */
+static int refuse_output_over_source(const struct run *run)
+{
+    const struct pack_pattern *pattern = &run->options->output;
+    const struct index *index = run->source.index;
+    int copy = openat(run->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), fault = 0;
+    DIR *open = copy < 0 ? NULL : fdopendir(copy);
+    struct dirent *entry;
+    struct stat status;
+    uint64_t number;
+
+    if (!open) {
+        fault = -errno;
+        report_error("%s: %s", pattern->folder, strerror(-fault));
+        if (copy >= 0)
+            close(copy);
+        return fault;
+    }
+    while (index && !fault && (entry = readdir(open))) {
+        if (!pack_pattern_number(pattern, entry->d_name, &number) ||
+            fstatat(run->folder_fd, entry->d_name, &status, 0))
+            continue;
+        for (size_t i = 0; !fault && i < index->shard_count; i++)
+            if (index->shards[i].device == status.st_dev && index->shards[i].inode == status.st_ino)
+                fault = -EINVAL;
+        if (fault)
+            report_error("-o %s/%s: %s is one of the shards that are packed", pattern->folder,
+                         pattern->text, entry->d_name);
+    }
+    closedir(open);
+    return fault;
+}
+
 static int refuse_classes_file(const struct run *run)
 {
     const char *path = run->options->classes;
@@ -86,11 +121,14 @@ static int prepare(struct run *run)
         return fault;
     run->folder_fd = open(options->output.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (run->folder_fd < 0) {
-        report_error("%s: %s", options->output.folder, strerror(errno));
-        return -errno;
+        fault = -errno;
+        report_error("%s: %s", options->output.folder, strerror(-fault));
+        return fault;
     }
-    fault = pack_state_open(&run->state, &options->output, run->folder_fd, &run->plan,
-                            options->force);
+    fault = refuse_output_over_source(run);
+    if (!fault)
+        fault = pack_state_open(&run->state, &options->output, run->folder_fd, &run->plan,
+                                options->force);
     if (!fault)
         fault = refuse_classes_file(run);
     run->buffer = malloc(COPY_BYTES);
@@ -144,9 +182,17 @@ static int write_sample(struct run *run, const struct pack_prepared *prepared)
 
 static int begin_shard(struct run *run, uint64_t number)
 {
+    const struct pack_pattern *pattern = &run->options->output;
+
+    /* Folders of shards are read in the order of names. */
+    if (number == pack_pattern_sorted(pattern))
+        report_warning(
+            "-o %s: from shard %llu on, names have more digits, and do not sort as numbers "
+            "any more",
+            pattern->text, (unsigned long long)number);
     run->counts = (struct pack_counts){0};
-    return pack_shard_begin(&run->shard, run->options->output.folder, run->folder_fd,
-                            &run->options->output, number);
+    return pack_shard_begin(&run->shard, run->options->output.folder, run->folder_fd, pattern,
+                            number);
 }
 
 /* The shard has positions [first, end). */

@@ -15,11 +15,11 @@ static int holds_tars(const char *folder)
 {
     DIR *open = opendir(folder);
     struct dirent *entry;
-    int found = 0;
+    int found = open ? 0 : -errno;
 
     if (!open) {
-        report_error("%s: %s", folder, strerror(errno));
-        return -errno;
+        report_error("%s: %s", folder, strerror(-found));
+        return found;
     }
     while (!found && (entry = readdir(open))) {
         size_t length = strlen(entry->d_name);
@@ -154,13 +154,14 @@ int pack_reading_take(struct pack_reading *reading, void *buffer, size_t size)
         return size ? take_from_shard(reading, to, size) : 0;
     while (size) {
         ssize_t got = read(reading->fd, to, size);
-        if (got < 0 && errno == EINTR)
+        int fault = errno;
+        if (got < 0 && fault == EINTR)
             continue;
         if (got < 0) {
             report_error("%s/%s: offset %llu: %s", reading->source->root_path,
                          reading->member->path, (unsigned long long)reading->offset,
-                         strerror(errno));
-            return -errno;
+                         strerror(fault));
+            return -fault;
         }
         if (got == 0) {
             report_error("%s/%s: offset %llu: the file ends here, which had %llu bytes when it was "

@@ -48,14 +48,31 @@ static int list_sample(struct pack_source *source, uint64_t sample)
     return 0;
 }
 
+/* Others are remarks: what they are about is kept. */
+static bool leaves_out(enum index_problem problem)
+{
+    switch (problem) {
+    case INDEX_UNSAFE_PATH:
+    case INDEX_SPLIT_SAMPLE:
+    case INDEX_EMPTY:
+    case INDEX_NO_TRAILER:
+    case INDEX_LONE_ZERO_BLOCK:
+    case INDEX_TRAILING_DATA:
+        return false;
+    default:
+        return true;
+    }
+}
+
 int pack_tars_list(struct pack_source *source, const struct pack_options *options)
 {
     char base[PATH_MAX];
     int fault = 0;
 
     if (!getcwd(base, sizeof base)) {
-        report_error("the current folder: %s", strerror(errno));
-        return -errno;
+        fault = -errno;
+        report_error("the current folder: %s", strerror(-fault));
+        return fault;
     }
     for (size_t i = 0; !fault && i < options->source_count; i++)
         fault = shards_add(&source->shards, options->sources[i], base);
@@ -70,6 +87,7 @@ int pack_tars_list(struct pack_source *source, const struct pack_options *option
     for (uint64_t s = 0; !fault && s < source->index->sample_count; s++)
         fault = list_sample(source, s);
     for (int kind = 0; !fault && kind < INDEX_PROBLEM_KINDS; kind++)
-        source->listing.left_out[kind] = source->index->problems[kind];
+        if (leaves_out((enum index_problem)kind))
+            source->listing.left_out[kind] = source->index->problems[kind];
     return fault;
 }

@@ -102,8 +102,9 @@ int pack_tree_list(struct pack_source *source, const char *folder)
     source->root = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     fts = source->root < 0 ? NULL : fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, NULL);
     if (!fts) {
-        report_error("%s: %s", folder, strerror(errno));
-        return -errno;
+        fault = -errno;
+        report_error("%s: %s", folder, strerror(-fault));
+        return fault;
     }
     if (folder[walk.root_length - 1] != '/')
         walk.root_length++;
@@ -112,7 +113,7 @@ int pack_tree_list(struct pack_source *source, const char *folder)
         fault = take_entry(&walk, fts, entry);
     if (!fault && errno) {
         fault = -errno;
-        report_error("%s: %s", folder, strerror(errno));
+        report_error("%s: %s", folder, strerror(-fault));
     }
     fts_close(fts);
     if (!fault && source->listing.refused)
