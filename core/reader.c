@@ -1,80 +1,51 @@
-/* Members' bytes. Owns the shards' descriptors, two a shard: through the page cache, and around it.
- * Never caches a byte (that is the page cache's job). */
+/* Members' bytes, and whether they still are the ones that were indexed. Owns what is known of each
+ * shard; core/handles.c has it open. Never caches a byte (that is the page cache's job). */
 #include "reader.h"
 
 #include "clock.h"
+#include "handles.h"
 #include "report.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-/* Descriptors left for everything that is not a shard. */
-#define SPARE_FILES 128
-#define LEAST_FILES 16
 
 #define PAGE_BYTES 4096
 /* A read ahead that takes longer, on average, comes from storage even where cachestat cannot tell.
  * Nanoseconds. */
 #define SLOW_READ_NS 300000
 
-enum way { THROUGH_CACHE, AROUND_CACHE, WAYS };
+/* A shard whose inode changes under a read so often, one time after the other, is given up. */
+#define CHANGES_MOST 8
+/* A shard that fails and recovers again and again gives no more than one line in this time. */
+#define COMPLAIN_AGAIN_NS ((uint64_t)10 * 1000000000)
 
-struct slot {
-    int fd;         /* -1: closed. Guarded by reader.lock */
-    unsigned users; /* reads under way. Guarded by reader.lock */
-    uint64_t used;  /* when it was last taken, in takes. Guarded by reader.lock */
-};
+#define HEADER_CHANGED "the member's header changed since it was indexed"
 
 struct shard_state {
     atomic_ullong errors;
-    atomic_bool complained; /* cleared by a read that succeeds */
-    atomic_bool no_direct;  /* its file system has no O_DIRECT */
+    atomic_ullong complained; /* when, in ns; 0: not, or it was read well since */
+    atomic_bool no_direct;    /* its file system has no O_DIRECT */
 };
 
 struct reader {
     const struct index *index;
     enum reader_direct direct;
-    struct slot *slots; /* WAYS a shard */
+    struct handles *handles;
     struct shard_state *shards;
     atomic_bool no_cachestat;
     atomic_ullong reads, bytes, direct_reads, failed, ns;
     atomic_ullong ahead_ns; /* a moving average of what a read takes */
     atomic_uint coldness;   /* a moving average of reads that found nothing in the cache; of 1024 */
-    size_t most_open;
-    pthread_mutex_t lock; /* never held over a system call but close() */
-    size_t open;          /* guarded by lock */
-    uint64_t takes;       /* guarded by lock */
 };
-
-static size_t file_limit(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit))
-        return LEAST_FILES;
-    if (limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-        getrlimit(RLIMIT_NOFILE, &limit);
-    }
-    return limit.rlim_cur > SPARE_FILES + LEAST_FILES ? (size_t)limit.rlim_cur - SPARE_FILES
-                                                      : LEAST_FILES;
-}
-
-static size_t slot_count(const struct reader *reader)
-{
-    return reader->index->shard_count * WAYS;
-}
 
 int reader_open(struct reader **out, const struct index *index, size_t most_open,
                 enum reader_direct direct)
@@ -85,18 +56,11 @@ int reader_open(struct reader **out, const struct index *index, size_t most_open
         return -ENOMEM;
     reader->index = index;
     reader->direct = direct;
-    reader->most_open = most_open ? most_open : file_limit();
-    reader->slots = calloc(slot_count(reader) + 1, sizeof *reader->slots);
     reader->shards = calloc(index->shard_count + 1, sizeof *reader->shards);
-    if (!reader->slots || !reader->shards) {
-        free(reader->slots);
-        free(reader->shards);
-        free(reader);
+    if (!reader->shards || handles_open(&reader->handles, index, most_open)) {
+        reader_close(reader);
         return -ENOMEM;
     }
-    for (size_t i = 0; i < slot_count(reader); i++)
-        reader->slots[i].fd = -1;
-    pthread_mutex_init(&reader->lock, NULL);
     *out = reader;
     return 0;
 }
@@ -105,134 +69,52 @@ void reader_close(struct reader *reader)
 {
     if (!reader)
         return;
-    for (size_t i = 0; i < slot_count(reader); i++)
-        if (reader->slots[i].fd >= 0)
-            close(reader->slots[i].fd);
-    pthread_mutex_destroy(&reader->lock);
-    free(reader->slots);
+    handles_close(reader->handles);
     free(reader->shards);
     free(reader);
 }
 
-/* Takes out the descriptor that was not used for longest; -1 when all are in use. The lock is held.
- */
-static int evict(struct reader *reader)
-{
-    struct slot *oldest = NULL;
-    int fd;
-
-    for (size_t i = 0; i < slot_count(reader); i++) {
-        struct slot *slot = &reader->slots[i];
-        if (slot->fd >= 0 && slot->users == 0 && (!oldest || slot->used < oldest->used))
-            oldest = slot;
-    }
-    if (!oldest)
-        return -1;
-    fd = oldest->fd;
-    oldest->fd = -1;
-    reader->open--;
-    return fd;
-}
-
-/* Opens it. Where the process has no descriptor left, whatever took them, another shard is closed
- * for it. */
-static int open_shard(struct reader *reader, size_t shard, enum way way)
-{
-    for (;;) {
-        int fd = open(reader->index->shards[shard].path, O_RDONLY | O_CLOEXEC | O_NOCTTY |
-                                                             O_NONBLOCK |
-                                                             (way == AROUND_CACHE ? O_DIRECT : 0));
-        int fault = errno, victim;
-        if (fd >= 0)
-            return fd;
-        if (fault != EMFILE && fault != ENFILE)
-            return -fault;
-        pthread_mutex_lock(&reader->lock);
-        victim = evict(reader);
-        pthread_mutex_unlock(&reader->lock);
-        if (victim < 0)
-            return -fault;
-        close(victim);
-    }
-}
-
-/* A descriptor of the shard, good until release(). */
-static int take(struct reader *reader, size_t shard, enum way way)
-{
-    struct slot *slot = &reader->slots[shard * WAYS + way];
-    int fd, surplus = -1, fault = 0;
-
-    pthread_mutex_lock(&reader->lock);
-    slot->used = ++reader->takes;
-    slot->users++;
-    fd = slot->fd;
-    pthread_mutex_unlock(&reader->lock);
-    if (fd >= 0)
-        return fd;
-    fd = open_shard(reader, shard, way);
-    if (fd < 0)
-        fault = -fd;
-    pthread_mutex_lock(&reader->lock);
-    if (fd >= 0 && slot->fd >= 0) { /* another thread opened it meanwhile */
-        surplus = fd;
-        fd = slot->fd;
-    } else if (fd >= 0) {
-        if (reader->open >= reader->most_open)
-            surplus = evict(reader);
-        slot->fd = fd;
-        reader->open++;
-    } else {
-        slot->users--;
-    }
-    pthread_mutex_unlock(&reader->lock);
-    if (surplus >= 0)
-        close(surplus);
-    return fd >= 0 ? fd : -fault;
-}
-
-/* A descriptor that showed a fault is closed with its last user, so that the next read opens the
- * path again: the shard may have been put back, or its file system mounted anew. */
-static void release(struct reader *reader, size_t shard, enum way way, bool faulty)
-{
-    struct slot *slot = &reader->slots[shard * WAYS + way];
-    int closing = -1;
-
-    pthread_mutex_lock(&reader->lock);
-    slot->users--;
-    if (faulty && slot->users == 0 && slot->fd >= 0) {
-        closing = slot->fd;
-        slot->fd = -1;
-        reader->open--;
-    }
-    pthread_mutex_unlock(&reader->lock);
-    if (closing >= 0)
-        close(closing);
-}
-
 static ssize_t fail(struct reader *reader, size_t shard, uint64_t offset, const char *why)
 {
+    const struct index_shard *at = &reader->index->shards[shard];
     struct shard_state *state = &reader->shards[shard];
+    unsigned long long none = 0;
 
     atomic_fetch_add(&state->errors, 1);
-    if (!atomic_exchange(&state->complained, true))
-        report_error("%s: offset %llu: %s; its samples answer EIO",
-                     reader->index->shards[shard].path, (unsigned long long)offset, why);
+    if (atomic_compare_exchange_strong(&state->complained, &none, clock_now_ns()))
+        report_error("%s: %s%s%soffset %llu: %s; its samples answer EIO", at->path,
+                     at->file ? "its unpacked copy " : "", at->file ? at->file : "",
+                     at->file ? ": " : "", (unsigned long long)offset, why);
     return -EIO;
 }
 
-/* NULL, or why the file is not the one that was indexed. */
-static const char *changed(const struct index_shard *shard, int fd)
+/* A shard of which some reads fail and others do not is complained of once in a while. */
+static void succeed(struct reader *reader, size_t shard)
 {
-    struct stat status;
+    struct shard_state *state = &reader->shards[shard];
+    unsigned long long since = atomic_load_explicit(&state->complained, memory_order_relaxed);
 
-    if (fstat(fd, &status))
+    if (since && clock_now_ns() - since > COMPLAIN_AGAIN_NS &&
+        atomic_compare_exchange_strong(&state->complained, &since, 0))
+        report_info("%s: samples can be read again", reader->index->shards[shard].path);
+}
+
+/* NULL, or why the file is not the one that was indexed. */
+static const char *look(const struct index_shard *shard, int fd, struct stat *status)
+{
+    if (fstat(fd, status))
         return strerror(errno);
-    if ((uint64_t)status.st_size != shard->size)
+    if ((uint64_t)status->st_size != shard->size)
         return "the shard's size changed since it was indexed";
-    if (status.st_mtim.tv_sec != shard->modified.tv_sec ||
-        status.st_mtim.tv_nsec != shard->modified.tv_nsec)
+    if (status->st_mtim.tv_sec != shard->modified.tv_sec ||
+        status->st_mtim.tv_nsec != shard->modified.tv_nsec)
         return "the shard was modified since it was indexed";
     return NULL;
+}
+
+static bool same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
 /* Fills `parts` from `offset` on. NULL, or why not. */
@@ -318,22 +200,115 @@ static void learn(struct reader *reader, bool around, uint64_t took)
                           memory_order_relaxed);
 }
 
-/* Reads that somebody waits for. */
+/* One range of a shard; `data` is where in the buffer its first byte is. */
+struct range {
+    size_t shard;
+    uint64_t offset;
+    size_t size;
+    char *buffer, *data;
+    /* Of which the range is a later part, so that its header is not in it; NULL: it is. */
+    const struct index_member *part_of;
+    char *header; /* where the header before the offset goes, which is read too; NULL: nowhere */
+};
 
-/* Reads `size` bytes of a member; with its first byte comes its header, which must be the one that
- * was indexed: a shard rewritten in place under its old size and time is seen by that. */
-static const char *read_member(int fd, const struct index_member *member, void *buffer, size_t size,
-                               uint64_t from)
+/* Reads a range through the cache. */
+static const char *read_through(struct range *range, int fd)
+{
+    struct iovec parts[2] = {{range->header, INDEX_HEADER_BYTES}, {range->buffer, range->size}};
+
+    range->data = range->buffer;
+    if (!range->header)
+        return read_all(fd, parts + 1, 1, range->offset);
+    return read_all(fd, parts, 2, range->offset - INDEX_HEADER_BYTES);
+}
+
+/* Reads a range around the cache. False: it has to be read through the cache after all. */
+static bool read_around(struct reader *reader, struct range *range, const struct handle *through)
+{
+    uint64_t start = range->offset / READER_ALIGN * READER_ALIGN;
+    uint64_t end = (range->offset + range->size + READER_ALIGN - 1) / READER_ALIGN * READER_ALIGN;
+    struct handle *handle;
+    bool good;
+    ssize_t got;
+    int fault = handles_take_around(reader->handles, range->shard, through, &handle);
+
+    if (fault) {
+        if (fault == -EINVAL)
+            atomic_store(&reader->shards[range->shard].no_direct, true);
+        return false;
+    }
+    range->data = range->buffer + (range->offset - start);
+    got = pread(handle->fd, range->buffer, (size_t)(end - start), (off_t)start);
+    if (got < 0 && errno == EINVAL)
+        atomic_store(&reader->shards[range->shard].no_direct, true);
+    good = got >= 0 && (uint64_t)got >= range->offset + range->size - start;
+    handles_release(reader->handles, range->shard, handle, !good);
+    return good;
+}
+
+/* The header of a member of which a later part is read. It was checked when the first part was; but
+ * a file whose inode has changed since it was indexed, though not its size and time, may have been
+ * written to and its time set back. */
+static const char *check_header(const struct index_member *member, int fd)
 {
     char header[INDEX_HEADER_BYTES];
-    struct iovec parts[2] = {{header, sizeof header}, {buffer, size}};
+    struct iovec part = {header, sizeof header};
+    const char *why = read_all(fd, &part, 1, member->offset - sizeof header);
+
+    return why || index_header_check(header) == member->header ? why : HEADER_CHANGED;
+}
+
+/* Reads a range between two looks at the file, which must show the same file, and unchanged: what
+ * is written meanwhile shows in one of its times, whatever the writer sets back, as nobody can set
+ * back when an inode changed. Where that alone is another time (a new name, another mode, a time
+ * that was set back), it is read again. */
+static const char *read_range(struct reader *reader, struct range *range,
+                              const struct handle *through, bool *around)
+{
+    const struct index_shard *shard = &reader->index->shards[range->shard];
+    struct stat before, after;
+
+    for (int changes = 0; changes < CHANGES_MOST; changes++) {
+        const char *why = look(shard, through->fd, &before);
+        if (why)
+            return why;
+        *around = *around && read_around(reader, range, through);
+        if (!*around)
+            why = read_through(range, through->fd);
+        if (!why && range->part_of && !same_time(&before.st_ctim, &shard->changed))
+            why = check_header(range->part_of, through->fd);
+        if (!why)
+            why = look(shard, through->fd, &after);
+        if (why || same_time(&before.st_ctim, &after.st_ctim))
+            return why;
+    }
+    return "the shard keeps changing";
+}
+
+/* Reads that somebody waits for. */
+
+/* One try, with the shard as it is open, or opened for it (*fresh). NULL, or why not. */
+static const char *try_read(struct reader *reader, struct range *range,
+                            const struct index_member *member, bool *fresh, bool *cold)
+{
+    bool around = false;
+    struct handle *handle;
+    int fault = handles_take(reader->handles, range->shard, &handle, fresh);
     const char *why;
 
-    if (from > 0)
-        return read_all(fd, parts + 1, 1, member->offset + from);
-    why = read_all(fd, parts, 2, member->offset - sizeof header);
-    if (!why && index_header_check(header) != member->header)
-        why = "the member's header changed since it was indexed";
+    if (fault) {
+        *fresh = true;
+        return strerror(-fault);
+    }
+    *cold = range->size >= PAGE_BYTES && reader->direct != READER_DIRECT_NEVER &&
+            look_in_cache(reader, handle->fd, range->offset, range->size) == NOT_CACHED;
+    why = read_range(reader, range, handle, &around);
+    if (!why && range->header && index_header_check(range->header) != member->header)
+        why = HEADER_CHANGED;
+    /* Whole pages alone go: those at the ends may hold a neighbour, which is often read next. */
+    if (!why && *cold)
+        posix_fadvise(handle->fd, (off_t)range->offset, (off_t)range->size, POSIX_FADV_DONTNEED);
+    handles_release(reader->handles, range->shard, handle, why != NULL);
     return why;
 }
 
@@ -341,103 +316,47 @@ ssize_t reader_read(struct reader *reader, uint64_t member, void *buffer, size_t
                     uint64_t from)
 {
     const struct index_member *at = &reader->index->members[member];
-    uint64_t length = at->size, offset = at->offset + from, since;
-    size_t shard = index_shard_of_member(reader->index, member);
+    uint64_t length = at->size, since;
+    char header[INDEX_HEADER_BYTES];
+    /* With a member's first byte comes its header. */
+    struct range range = {.shard = index_shard_of_member(reader->index, member),
+                          .offset = at->offset + from,
+                          .buffer = buffer,
+                          .part_of = from ? at : NULL,
+                          .header = from ? NULL : header};
+    bool fresh, cold = false;
     const char *why;
-    bool cold;
-    int fd;
 
     if (from >= length)
         return 0;
-    if (size > length - from)
-        size = (size_t)(length - from);
+    range.size = size < length - from ? size : (size_t)(length - from);
     since = clock_now_ns();
-    fd = take(reader, shard, THROUGH_CACHE);
-    if (fd < 0)
-        return fail(reader, shard, offset, strerror(-fd));
-    cold = size >= PAGE_BYTES && reader->direct != READER_DIRECT_NEVER &&
-           look_in_cache(reader, fd, offset, size) == NOT_CACHED;
-    why = changed(&reader->index->shards[shard], fd);
-    if (!why)
-        why = read_member(fd, at, buffer, size, from);
-    /* Asked again afterwards: a shard that is being rewritten must not slip through between the
-     * two. */
-    if (!why)
-        why = changed(&reader->index->shards[shard], fd);
-    /* Whole pages alone go: those at the ends may hold a neighbour, which is often read next. */
-    if (!why && cold)
-        posix_fadvise(fd, (off_t)offset, (off_t)size, POSIX_FADV_DONTNEED);
-    release(reader, shard, THROUGH_CACHE, why != NULL);
+    why = try_read(reader, &range, at, &fresh, &cold);
+    /* What was open is not the shard any more: what has its name now may be. */
+    if (why && !fresh)
+        why = try_read(reader, &range, at, &fresh, &cold);
     if (why)
-        return fail(reader, shard, offset, why);
-    count(reader, size, false, since);
+        return fail(reader, range.shard, range.offset, why);
+    count(reader, range.size, false, since);
     learn(reader, cold, clock_now_ns() - since);
-    atomic_store_explicit(&reader->shards[shard].complained, false, memory_order_relaxed);
-    return (ssize_t)size;
+    succeed(reader, range.shard);
+    return (ssize_t)range.size;
 }
 
 /* Reads ahead. */
 
-/* One range of a shard; `data` is where in the buffer its first byte is. */
-struct range {
-    size_t shard;
-    uint64_t offset;
-    size_t size;
-    char *buffer, *data;
-};
-
-static const char *read_through(struct reader *reader, struct range *range, int fd)
-{
-    struct iovec part = {range->buffer, range->size};
-    const char *why = changed(&reader->index->shards[range->shard], fd);
-
-    range->data = range->buffer;
-    if (!why)
-        why = read_all(fd, &part, 1, range->offset);
-    return why ? why : changed(&reader->index->shards[range->shard], fd);
-}
-
-/* False: it has to be read through the cache after all. */
-static bool read_around(struct reader *reader, struct range *range)
-{
-    const struct index_shard *shard = &reader->index->shards[range->shard];
-    uint64_t start = range->offset / READER_ALIGN * READER_ALIGN;
-    uint64_t end = (range->offset + range->size + READER_ALIGN - 1) / READER_ALIGN * READER_ALIGN;
-    int fd = take(reader, range->shard, AROUND_CACHE);
-    ssize_t got;
-    bool good;
-
-    if (fd < 0) {
-        if (fd == -EINVAL)
-            atomic_store(&reader->shards[range->shard].no_direct, true);
-        return false;
-    }
-    range->data = range->buffer + (range->offset - start);
-    good = !changed(shard, fd);
-    if (good) {
-        got = pread(fd, range->buffer, (size_t)(end - start), (off_t)start);
-        if (got < 0 && errno == EINVAL)
-            atomic_store(&reader->shards[range->shard].no_direct, true);
-        good = got >= 0 && (uint64_t)got >= range->offset + range->size - start;
-    }
-    good = good && !changed(shard, fd);
-    release(reader, range->shard, AROUND_CACHE, !good);
-    return good;
-}
-
-static int read_range(struct reader *reader, struct range *range)
+static int read_range_ahead(struct reader *reader, struct range *range)
 {
     uint64_t since = clock_now_ns(), took;
-    int fd = take(reader, range->shard, THROUGH_CACHE);
-    const char *why = fd < 0 ? "cannot be opened" : NULL;
-    bool around = false;
+    struct handle *handle;
+    bool fresh, around = false;
+    int fault = handles_take(reader->handles, range->shard, &handle, &fresh);
+    const char *why = fault ? "cannot be opened" : NULL;
 
     if (!why) {
-        around = goes_around(reader, range->shard, fd, range->offset, range->size) &&
-                 read_around(reader, range);
-        if (!around)
-            why = read_through(reader, range, fd);
-        release(reader, range->shard, THROUGH_CACHE, why != NULL);
+        around = goes_around(reader, range->shard, handle->fd, range->offset, range->size);
+        why = read_range(reader, range, handle, &around);
+        handles_release(reader->handles, range->shard, handle, why != NULL);
     }
     if (why) {
         atomic_fetch_add_explicit(&reader->failed, 1, memory_order_relaxed);
@@ -447,6 +366,13 @@ static int read_range(struct reader *reader, struct range *range)
     learn(reader, around, took);
     count(reader, range->size, around, since);
     return 0;
+}
+
+/* Read well, but of a member that is not the one that was indexed. */
+static int fail_ahead(struct reader *reader)
+{
+    atomic_fetch_add_explicit(&reader->failed, 1, memory_order_relaxed);
+    return -EIO;
 }
 
 ssize_t reader_read_ahead(struct reader *reader, uint64_t member, char *buffer, size_t room,
@@ -465,11 +391,12 @@ ssize_t reader_read_ahead(struct reader *reader, uint64_t member, char *buffer, 
         size = room - READER_SLACK;
     range.offset = at->offset + from - before;
     range.size = size + before;
-    fault = read_range(reader, &range);
+    range.part_of = before ? NULL : at;
+    fault = read_range_ahead(reader, &range);
     if (fault)
         return fault;
     if (before && index_header_check(range.data) != at->header)
-        return -EIO;
+        return fail_ahead(reader);
     *data = range.data + before;
     return (ssize_t)size;
 }
@@ -493,14 +420,14 @@ int reader_read_members(struct reader *reader, const uint64_t *members, size_t c
         return count ? -E2BIG : 0;
     range.shard = index_shard_of_member(reader->index, members[0]);
     range.size = (size_t)(end - range.offset);
-    fault = read_range(reader, &range);
+    fault = read_range_ahead(reader, &range);
     if (fault)
         return fault;
     for (size_t i = 0; i < count; i++) {
         const struct index_member *at = &all[members[i]];
         data[i] = range.data + (at->offset - range.offset);
         if (index_header_check(data[i] - INDEX_HEADER_BYTES) != at->header)
-            return -EIO;
+            return fail_ahead(reader);
     }
     return 0;
 }

@@ -1,9 +1,23 @@
 /* Members' bytes, from their shards, with a bounded set of open files.
  *
  * Bytes are read at the offsets the index knows, so a shard that is no longer the one that was
- * indexed (size, modification time, the member's own header) is never read from: its members answer
- * -EIO, the fault is reported once a shard and counted. When the shard is as it was again, so are
- * its members. Any thread.
+ * indexed is never read from: its members answer -EIO, the fault is reported once (again after a
+ * while if it was mended between) and counted. What tells:
+ *
+ *   - its size and modification time, looked at before and after each read, as a writer may be at
+ * work meanwhile. So must the time be at which its inode changed, which no writer can set back:
+ * where that alone differs, the range is read once more
+ *   - the member's own header, of 512 bytes, with each read of its first bytes; with each later
+ * part too, unless the inode is as it was when the shard was walked
+ *
+ * What this cannot see: bytes overwritten under the same size and headers with the time set back.
+ *
+ * A file that is open stays what it was when another one gets its name, or it is removed: it goes
+ * on answering, as all its bytes are those that were indexed. Once it is closed (too many are open,
+ * or it shows a fault), what has the name by then is taken if it has the size, the time and, member
+ * by member, the headers; so a shard that is put back, or whose file system is mounted anew
+ * (ESTALE), works again with the next read, whatever its inode. Both ways of reading, around the
+ * page cache and through it, always have the same file. Any thread.
  *
  * Where a range of a shard is in the page cache (cachestat(2) says so) it is copied from there;
  * where it is not, a read ahead goes around the page cache (O_DIRECT: half the processor's time,
@@ -25,8 +39,8 @@ enum reader_direct { READER_DIRECT_AUTO, READER_DIRECT_ALWAYS, READER_DIRECT_NEV
 
 struct reader;
 
-/* `index` outlives the reader. Raises the soft limit of open files to the hard one, and keeps at
- * most that many, less some for everybody else, or `most_open` when that is not 0. 0 or -ENOMEM. */
+/* `index` outlives the reader. Keeps at most `most_open` shards open, 0: as core/handles.h says. 0
+ * or -ENOMEM. */
 int reader_open(struct reader **out, const struct index *index, size_t most_open,
                 enum reader_direct direct);
 void reader_close(struct reader *reader); /* NULL is fine; no read may be under way */

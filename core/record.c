@@ -21,6 +21,7 @@ static const char *const problem_names[INDEX_PROBLEM_KINDS] = {
     [INDEX_LONE_ZERO_BLOCK] = "lone-zero-block",
     [INDEX_TRAILING_DATA] = "trailing-data",
     [INDEX_COMPRESSED] = "compressed",
+    [INDEX_CORRUPT_STREAM] = "corrupt-stream",
     [INDEX_NOT_A_TAR] = "not-a-tar",
     [INDEX_FIELD_MISSING] = "field-missing",
     [INDEX_NO_LABEL] = "no-label",

@@ -28,6 +28,8 @@ enum index_problem {
     INDEX_LONE_ZERO_BLOCK, /* of a shard: a single zero block that more follows; read on */
     INDEX_TRAILING_DATA,   /* of a shard: something other than zeros after its end; not read */
     INDEX_COMPRESSED,      /* of a shard: left out whole */
+    INDEX_CORRUPT_STREAM,  /* of a compressed shard: what unpacked well before that is kept
+                              (core/unpack.h counts it) */
     INDEX_NOT_A_TAR,       /* of a shard: left out whole */
     INDEX_FIELD_MISSING, /* of a sample: lacks one of fields=; left out (core/fields.h counts it) */
     INDEX_NO_LABEL, /* of a sample: has no label where others do; kept (core/fields.h counts it) */
@@ -53,10 +55,12 @@ struct index_member {
 };
 
 struct index_shard {
-    char *path;            /* absolute */
+    char *path;            /* absolute: the name that people know */
+    char *file;            /* the plain tar that is read in its place (core/unpack.h); NULL: none */
     uint64_t first_sample; /* samples of this shard: up to the next one's */
-    uint64_t size;         /* of the file, bytes */
+    uint64_t size;         /* of the file that is read, bytes */
     struct timespec modified;
+    struct timespec changed; /* its inode: what no program can set back, unlike `modified` */
     dev_t device;
     ino_t inode;
     uint64_t hash;   /* over size, member names, offsets and sizes: not over path or times */
@@ -81,6 +85,12 @@ struct index_observer {
     /* The walk over the shard ended well. */
     void (*walked)(void *context, size_t shard);
 };
+
+/* The file that a shard's members are read from. */
+static inline const char *index_shard_file(const struct index_shard *shard)
+{
+    return shard->file ? shard->file : shard->path;
+}
 
 /* The name of a kind of problem, as in the status: static. */
 const char *index_problem_name(enum index_problem problem);

@@ -40,13 +40,14 @@ int shard_file_open(struct shard_file **out, struct index_shard *shard)
     *out = file;
     if (!file)
         return -ENOMEM;
-    file->fd = open(shard->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    file->fd = open(index_shard_file(shard), O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (file->fd < 0 || fstat(file->fd, &status))
         return -errno;
     if (!S_ISREG(status.st_mode))
         return -EINVAL;
     shard->size = file->size = (uint64_t)status.st_size;
     shard->modified = status.st_mtim;
+    shard->changed = status.st_ctim;
     shard->device = status.st_dev;
     shard->inode = status.st_ino;
     return 0;
@@ -263,28 +264,47 @@ bool shard_file_only_zeros(struct shard_file *file, uint64_t from)
     return true;
 }
 
-const char *shard_file_compression(struct shard_file *file, char *name, size_t room)
+int shard_file_stream(struct shard_file *file, struct archive **out)
 {
     struct archive *archive = archive_read_new();
-    const char *found = NULL;
+    int opened;
 
+    *out = archive;
     if (!archive)
-        return NULL;
+        return -ENOMEM;
     archive_read_support_filter_gzip(archive);
     archive_read_support_filter_bzip2(archive);
     archive_read_support_filter_xz(archive);
     archive_read_support_filter_lzma(archive);
+    archive_read_support_filter_lzip(archive);
     archive_read_support_filter_zstd(archive);
     archive_read_support_filter_lz4(archive);
     archive_read_support_filter_compress(archive);
+    /* Not format_empty: it takes a stream of which nothing can be read for one of nothing. */
     archive_read_support_format_raw(archive);
     file->offset = 0;
-    /* Opening chooses the filters, from the first bytes. */
-    if (archive_read_open2(archive, file, NULL, on_read, on_skip, NULL) == ARCHIVE_OK &&
-        archive_filter_count(archive) > 1) {
-        snprintf(name, room, "%s", archive_filter_name(archive, 0));
-        found = name;
-    }
+    opened = archive_read_open2(archive, file, NULL, on_read, on_skip, NULL);
+    if (file->fault)
+        return -file->fault;
+    /* Opening asks each filter for its first byte. */
+    if (opened != ARCHIVE_OK)
+        return archive_errno(archive) == ENOMEM ? -ENOMEM : -EBADMSG;
+    if (archive_filter_count(archive) > 1)
+        return 1;
     archive_read_free(archive);
-    return found;
+    *out = NULL;
+    return 0;
+}
+
+const char *shard_file_compression(struct shard_file *file, char *name, size_t room)
+{
+    struct archive *archive;
+    int found = shard_file_stream(file, &archive);
+
+    if (found == 1)
+        snprintf(name, room, "%s", archive_filter_name(archive, 0));
+    else if (found == -EBADMSG)
+        snprintf(name, room, "what its start does not tell");
+    archive_read_free(archive);
+    return found == 1 || found == -EBADMSG ? name : NULL;
 }

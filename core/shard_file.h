@@ -28,8 +28,9 @@ struct shard_file {
     char buffer[SHARD_FILE_BUFFER];
 };
 
-/* Opens `shard->path` and notes its size, time and inode there. Returns 0 or a negative errno,
- * reported by the caller. `*out` is freed by shard_file_close(), NULL accepted. */
+/* Opens the shard's file (index_shard_file()) and notes its size, time and inode there. Returns 0
+ * or a negative errno, reported by the caller. `*out` is freed by shard_file_close(), NULL
+ * accepted. */
 int shard_file_open(struct shard_file **out, struct index_shard *shard);
 void shard_file_close(struct shard_file *file);
 
@@ -62,8 +63,14 @@ bool shard_file_is_plain(struct shard_file *file, uint64_t from, const char *nam
 /* Whether all bytes from `from` on are zero. */
 bool shard_file_only_zeros(struct shard_file *file, uint64_t from);
 
+/* libarchive's view of what is compressed in the file, as one stream of bytes; the filters are
+ * chosen by the first bytes. 1; 0, nothing that it knows (`*archive` is NULL then); -EBADMSG,
+ * compressed, but nothing of it can be read: archive_error_string() says why; or another negative
+ * errno. `*archive` is freed by archive_read_free(). */
+int shard_file_stream(struct shard_file *file, struct archive **archive);
+
 /* The compression of what is no tar as it stands, by libarchive's own filters; NULL: none it knows.
- */
+ * Of several, one in the other, the inmost. */
 const char *shard_file_compression(struct shard_file *file, char *name, size_t room);
 
 #endif
