@@ -318,30 +318,45 @@ char *config_absolute(const char *base, const char *path)
     return asprintf(&joined, "%s%s%s", base, slash, path) < 0 ? NULL : joined;
 }
 
-static int set_log(struct config *config, const struct setting *setting)
+/* Sets `*to` to the absolute path that the value is. */
+static int set_path(const struct setting *setting, const char *what, char **to)
 {
     if (setting->value == NULL || setting->value[0] == '\0')
-        return refuse(setting, "takes the path of a file");
+        return refuse(setting, "takes the path of a %s", what);
     char *path = config_absolute(setting->base, setting->value);
     if (path == NULL)
         return refuse_memory(setting);
-    free(config->log);
-    config->log = path;
+    free(*to);
+    *to = path;
     return 0;
+}
+
+/* A path, or the word "none"; what is called so is `./none`. */
+static int set_path_or_none(const struct setting *setting, const char *what, char **to)
+{
+    if (setting->value == NULL || strcmp(setting->value, "none") != 0)
+        return set_path(setting, what, to);
+    char *none = strdup(setting->value);
+    if (none == NULL)
+        return refuse_memory(setting);
+    free(*to);
+    *to = none;
+    return 0;
+}
+
+static int set_log(struct config *config, const struct setting *setting)
+{
+    return set_path(setting, "file", &config->log);
 }
 
 static int set_index(struct config *config, const struct setting *setting)
 {
-    bool none = setting->value && strcmp(setting->value, STORE_NONE) == 0;
+    return set_path_or_none(setting, "file, of a folder, or " STORE_NONE, &config->index);
+}
 
-    if (setting->value == NULL || setting->value[0] == '\0')
-        return refuse(setting, "takes the path of a file, of a folder, or " STORE_NONE);
-    char *path = none ? strdup(STORE_NONE) : config_absolute(setting->base, setting->value);
-    if (path == NULL)
-        return refuse_memory(setting);
-    free(config->index);
-    config->index = path;
-    return 0;
+static int set_unpacked(struct config *config, const struct setting *setting)
+{
+    return set_path_or_none(setting, "folder, or none", &config->unpacked);
 }
 
 static const struct key keys[] = {
@@ -358,6 +373,9 @@ static const struct key keys[] = {
     {"readahead_total", "readahead_total", set_size, offsetof(struct config, readahead_total), 0,
      SIZE_MOST},
     {"direct", "direct", set_direct, 0, 0, 0},
+    {"unpacked", "unpacked", set_unpacked, 0, 0, 0},
+    {"unpacked_size", "unpacked_size", set_size, offsetof(struct config, unpacked_size), 0,
+     SIZE_MOST},
     {"strict", "strict", set_switch, offsetof(struct config, strict), 0, 0},
     {"uid", "uid", set_uid, 0, 0, 0},
     {"gid", "gid", set_gid, 0, 0, 0},
@@ -465,6 +483,7 @@ void config_close(struct config *config)
     shards_close(&config->shards);
     free(config->fields);
     free(config->index);
+    free(config->unpacked);
     free(config->log);
     free(config->mount_options);
     config_init(config);

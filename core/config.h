@@ -43,6 +43,9 @@ struct config {
     uint64_t prime; /* names one listing instantiates; 0: the default for the privilege at hand */
     uid_t uid;      /* owners of the files; CONFIG_ID_UNSET: the mounting user */
     gid_t gid;
+    char *unpacked; /* where compressed shards are unpacked: an absolute path, "none": nowhere;
+                       NULL: the user's cache folder (core/unpack.h). Owned */
+    uint64_t unpacked_size; /* most bytes there; 0: half of what is free */
     bool strict;
     bool allow_other;
     bool debug;
@@ -62,7 +65,8 @@ void config_close(struct config *config);
  * after a line that names origin, key and value, and for a value also what is allowed.
  *
  * Keys: world seed epoch order remainder drop_last fields label prime readahead readahead_total
- * direct strict uid gid allow_other debug log index. world    1..2^32; seed 0..2^63-1; epoch
+ * direct strict uid gid allow_other debug log index unpacked
+ * unpacked_size. world    1..2^32; seed 0..2^63-1; epoch
  * 0..2^63-1; all decimal, no sign, no blanks order    torch, sequential; remainder: pad, drop,
  * keep; the bare word drop_last is remainder=drop (drop_last=no, as torch's drop_last=False, is
  * remainder=pad) fields EXT[/EXT...][:EXT...]: no empty name, none twice, no '.'-leading names or

@@ -25,8 +25,9 @@ static uint64_t hash_data(XXH3_state_t *hash, const struct index *index)
 {
     XXH3_64bits_reset(hash);
     for (size_t i = 0; i < index->shard_count; i++) {
-        const char *path = index->shards[i].path, *slash = strrchr(path, '/');
-        add_text(hash, slash ? slash + 1 : path);
+        char name[SHARDS_NAME];
+        shards_base_name(name, index->shards[i].path);
+        add_text(hash, name);
         add_number(hash, index->shards[i].hash);
     }
     return XXH3_64bits_digest(hash);
@@ -126,6 +127,24 @@ static int apply_fields(struct dataset *dataset, const struct index_observer *ob
     return fields_apply(dataset->index, to > members ? members : NULL, observer);
 }
 
+/* The index, of copies where shards are compressed. */
+static int open_index(struct dataset *dataset, const struct index_observer *observer)
+{
+    const struct config *config = dataset->config;
+    struct shard_list list = config->shards;
+    int fault = unpack_open(&dataset->unpack, &config->shards, config->unpacked,
+                            config->unpacked_size, UNPACK_PATIENCE_MS);
+
+    if (fault)
+        return fault;
+    list.files = unpack_files(dataset->unpack);
+    fault = observer ? index_open_observed(&dataset->index, &list, 0, observer)
+                     : index_open(&dataset->index, &list, 0, config->index);
+    if (!fault)
+        dataset->index->problems[INDEX_CORRUPT_STREAM] += unpack_figures(dataset->unpack).faulty;
+    return fault;
+}
+
 int dataset_open(struct dataset *dataset, const struct config *config)
 {
     return dataset_open_observed(dataset, config, NULL);
@@ -139,8 +158,7 @@ int dataset_open_observed(struct dataset *dataset, const struct config *config,
     *dataset = (struct dataset){.config = config};
     fault = shards_check(&config->shards);
     if (!fault)
-        fault = observer ? index_open_observed(&dataset->index, &config->shards, 0, observer)
-                         : index_open(&dataset->index, &config->shards, 0, config->index);
+        fault = open_index(dataset, observer);
     if (!fault)
         fault = apply_fields(dataset, observer);
     if (!fault)
@@ -166,6 +184,8 @@ void dataset_close(struct dataset *dataset)
     labels_close(&dataset->labels);
     index_close(dataset->index);
     dataset->index = NULL;
+    unpack_close(dataset->unpack);
+    dataset->unpack = NULL;
 }
 
 static bool shows_made_cls(const struct dataset *dataset, uint64_t sample)

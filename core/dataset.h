@@ -6,17 +6,21 @@
 #include "config.h"
 #include "index.h"
 #include "labels.h"
+#include "unpack.h"
 
 #include <stdbool.h>
 
 /* `DATA-ORDER`, 16 hexadecimal digits each, and a NUL. DATA covers shard base names, sizes, member
  * names, offsets and sizes; ORDER covers seed, order and its version, remainder, fields and the
  * labels' source. Neither covers paths, times, world or epoch: a copy on another node, and a resume
- * on other ranks, agree. */
+ * on other ranks, agree. Nor does it matter whether a shard is compressed, as long as it is
+ * unpacked (core/unpack.h): its name counts without the compression's ending (shards_base_name()),
+ * its size as unpacked. A node that left one out for want of room has another fingerprint. */
 #define DATASET_FINGERPRINT_BYTES 34
 
 struct dataset {
     const struct config *config; /* the caller's, which outlives it */
+    struct unpack *unpack;       /* the copies that are read in place of compressed shards */
     struct index *index;
     struct labels labels;
     /* Whether POSITION.cls is made from the label: the member's own bytes are shown only where they

@@ -181,7 +181,8 @@ static int by_hash(const void *a, const void *b)
 static bool same_bytes(const struct index_shard *a, const struct index_shard *b)
 {
     char left[PROBE_BYTES], right[PROBE_BYTES];
-    int fd = open(a->path, O_RDONLY | O_CLOEXEC), other = open(b->path, O_RDONLY | O_CLOEXEC);
+    int fd = open(index_shard_file(a), O_RDONLY | O_CLOEXEC);
+    int other = open(index_shard_file(b), O_RDONLY | O_CLOEXEC);
     bool same = fd >= 0 && other >= 0;
 
     for (uint64_t i = 0; same && i < PROBES; i++) {
@@ -242,6 +243,8 @@ static int index_shards(struct index *index, const struct shard_list *list)
         index->shards[i].path = strdup(list->paths[i]);
         index->shard_count++;
         if (!index->shards[i].path)
+            return -ENOMEM;
+        if (list->files && list->files[i] && !(index->shards[i].file = strdup(list->files[i])))
             return -ENOMEM;
     }
     return 0;
@@ -487,6 +490,7 @@ void index_close(struct index *index)
         return;
     for (size_t i = 0; index->shards && i < index->shard_count; i++) {
         free(index->shards[i].path);
+        free(index->shards[i].file);
         free(index->shards[i].complaint);
     }
     for (size_t f = 0; f < index->field_count; f++)

@@ -119,7 +119,7 @@ bool reuse_check(const struct saved *saved, size_t part, struct index_shard *sha
     /* First, as headers are looked for where the part says. */
     if (!saved_check_part(saved, part, key_marks))
         return false;
-    fd = open(shard->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    fd = open(index_shard_file(shard), O_RDONLY | O_CLOEXEC | O_NOCTTY);
     good = fd >= 0 && file_is_as_it_was(saved, part, fd, shard);
     if (fd >= 0)
         close(fd);

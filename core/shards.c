@@ -123,17 +123,45 @@ static bool ends_with(const char *name, const char *ending)
     return length > tail && memcmp(name + length - tail, ending, tail) == 0;
 }
 
+/* Endings of compressed tars, and what they are of plain ones. */
+static const struct {
+    const char *ending;
+    size_t keeps; /* bytes of it that a plain tar's name has, too; 0: it is an ending of its own */
+} packed[] = {
+    {".tar.gz", 4}, {".tgz", 0},      {".tar.bz2", 4}, {".tbz2", 0},
+    {".tbz", 0},    {".tar.xz", 4},   {".txz", 0},     {".tar.zst", 4},
+    {".tzst", 0},   {".tar.lz4", 4},  {".tlz4", 0},    {".tar.lz", 4},
+    {".tlz", 0},    {".tar.lzma", 4}, {".tar.Z", 4},   {".taz", 0},
+};
+
+/* The number of the ending that `name` has; -1: none of them. */
+static int packed_ending(const char *name)
+{
+    for (size_t i = 0; i < sizeof packed / sizeof packed[0]; i++) {
+        if (ends_with(name, packed[i].ending))
+            return (int)i;
+    }
+    return -1;
+}
+
 static bool is_compressed_tar(const char *name)
 {
-    static const char *const endings[] = {".tar.gz",  ".tgz",   ".tar.bz2", ".tbz2",
-                                          ".tar.xz",  ".txz",   ".tar.zst", ".tzst",
-                                          ".tar.lz4", ".tar.Z", ".tar.lzma"};
+    return packed_ending(name) >= 0;
+}
 
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        if (ends_with(name, endings[i]))
-            return true;
+void shards_base_name(char name[SHARDS_NAME], const char *path)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *tail = "";
+    int ending = packed_ending(base);
+    size_t length = strlen(base);
+
+    if (ending >= 0) {
+        length -= strlen(packed[ending].ending) - packed[ending].keeps;
+        tail = packed[ending].keeps ? "" : ".tar";
     }
-    return false;
+    if (length > SHARDS_NAME - sizeof ".tar") /* no file system's */
+        length = SHARDS_NAME - sizeof ".tar";
+    snprintf(name, SHARDS_NAME, "%.*s%s", (int)length, base, tail);
 }
 
 static int choose_entry(const struct dirent *entry)
@@ -184,16 +212,13 @@ static int add_entries(const struct place *place, const char *folder, struct dir
     if (count == 0)
         return complain(place, -ENOENT, "%s has no *.tar", folder);
     if (compressed == count)
-        return complain(place, -ENOENT,
-                        "%s has only compressed tars (%s, ...): unpack them to plain .tar first, "
-                        "for nothing in a compressed one can be read by itself",
-                        folder, entries[0]->d_name);
+        compressed = 0; /* taken */
     if (compressed > 0)
         report_warning("%s: left out, as compressed: %zu of %zu tars (%s)", folder, compressed,
                        count, name_of_compressed(entries, count));
     place->list->left_out += compressed;
     for (size_t i = 0; i < count && error == 0; i++) {
-        if (!is_compressed_tar(entries[i]->d_name))
+        if (compressed == 0 || !is_compressed_tar(entries[i]->d_name))
             error = add_entry(place, folder, entries[i]->d_name);
     }
     return error;

@@ -399,8 +399,7 @@ static int judge_stranger(struct pass *pass)
         return whole_shard(pass, INDEX_NOT_A_TAR, "an empty file, not a tar");
     if (!shard_file_compression(pass->file, name, sizeof name))
         return whole_shard(pass, INDEX_NOT_A_TAR, "not a tar");
-    snprintf(what, sizeof what, "compressed with %s; unpack it, this version reads plain tars",
-             name);
+    snprintf(what, sizeof what, "compressed with %s, and not unpacked", name);
     return whole_shard(pass, INDEX_COMPRESSED, what);
 }
 

@@ -171,6 +171,7 @@ char *status_text(const struct control *control, size_t *bytes)
     struct readahead *readahead = control->serve->readahead;
     struct readahead_figures ahead = {0};
     struct reader_figures shards = reader_figures(control->reader);
+    struct unpack_figures unpacked = unpack_figures(dataset->unpack);
     json_t *root = json_object();
     char *text, *ended;
 
@@ -187,6 +188,8 @@ char *status_text(const struct control *control, size_t *bytes)
     json_object_set_new(root, "shards_walked", number(index->walked));
     json_object_set_new(root, "left_out", left_out(index));
     json_object_set_new(root, "bad_shards", bad_shards(index));
+    json_object_set_new(root, "unpacked_shards", number(unpacked.shards));
+    json_object_set_new(root, "unpacked_bytes", number(unpacked.bytes));
     json_object_set_new(root, "label", json_string(labels_source_name(dataset->labels.source)));
     json_object_set_new(root, "classes", number(dataset->labels.class_count));
     json_object_set_new(root, "epoch", number(epochs_of_all(control->epochs)));

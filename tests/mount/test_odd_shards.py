@@ -21,7 +21,7 @@ class LeftOut(MountCase):
     def mount_with(self, odd, kind, kept, count=1, said=True):
         """Mounts the odd shard between the good ones: it adds the `kept` files' bytes, in order, and left_out[kind].
         `said`: a line names the shard."""
-        mount = self.mount([self.good.shards[0], odd, self.good.shards[1]], "order=sequential")
+        mount = self.mount([self.good.shards[0], odd, self.good.shards[1]], "order=sequential,unpacked=none")
         data = [sample.fields["jpg"] for sample in self.good.samples]
         data[10:10] = kept
         names = [name for name in mount.list("current", "rank-0") if name.endswith(".jpg")]
@@ -100,7 +100,7 @@ class LeftOut(MountCase):
         for name, data in odd.items():
             with self.subTest(name=name):
                 path = tars.write_file(self.tmp / name, data)
-                self.refused(self.command([good, path], self.mountpoint(), "strict"), 1, name, lines=None)
+                self.refused(self.command([good, path], self.mountpoint(), "strict,unpacked=none"), 1, name, lines=None)
         mount = self.mount([good], "strict")
         self.assertEqual(len(mount.list("current", "rank-0")), 10)
 

@@ -129,11 +129,30 @@ Test(config, sizes_take_units)
     cr_assert_eq(config.readahead_total, (uint64_t)2 << 30);
     cr_assert_eq(config_set_options(&config, "readahead=0", "/"), 0);
     cr_assert_eq(config.readahead, 0);
+    cr_assert_eq(config_set_options(&config, "unpacked_size=20G", "/"), 0);
+    cr_assert_eq(config.unpacked_size, (uint64_t)20 << 30);
     refuses("readahead=", "-o: readahead");
     refuses("readahead=M", "-o: readahead");
     refuses("readahead=1X", "-o: readahead");
     refuses("readahead=1.5G", "-o: readahead");
     refuses("readahead=99999999T", "-o: readahead");
+    finish(&config);
+}
+
+Test(config, unpacked_is_a_folder_or_none)
+{
+    struct config config;
+
+    start(&config);
+    cr_assert(config.unpacked == NULL);
+    cr_assert_eq(config_set_options(&config, "unpacked=some/where", "/base"), 0);
+    cr_assert_str_eq(config.unpacked, "/base/some/where");
+    cr_assert_eq(config_set_options(&config, "unpacked=none", "/base"), 0);
+    cr_assert_str_eq(config.unpacked, "none");
+    cr_assert_eq(config_set_options(&config, "unpacked=./none", "/base"), 0);
+    cr_assert_str_eq(config.unpacked, "/base/./none");
+    refuses("unpacked=", "takes the path of a folder, or none");
+    refuses("unpacked", "takes the path of a folder, or none");
     finish(&config);
 }
 

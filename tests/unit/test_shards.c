@@ -177,10 +177,36 @@ Test(shards, a_folder_gives_its_tars_in_byte_order)
 Test(shards, a_folder_without_tars_is_an_error)
 {
     start();
-    touch("none/ none/a.txt packed/ packed/a.tar.gz packed/b.tgz");
+    touch("none/ none/a.txt");
     fails("none", -ENOENT, "none has no *.tar");
-    fails("packed", -ENOENT, "packed has only compressed tars (a.tar.gz");
     finish();
+}
+
+Test(shards, a_folder_of_compressed_tars_alone_gives_these)
+{
+    start();
+    touch("packed/ packed/a.tar.gz packed/b.tgz packed/c.tar.zst packed/d.tar.lz4 packed/e.txz "
+          "packed/notes.gz");
+    gives("packed", "packed/a.tar.gz packed/b.tgz packed/c.tar.zst packed/d.tar.lz4 packed/e.txz");
+    cr_assert_eq(lines, 0U);
+    finish();
+}
+
+Test(shards, a_base_name_is_that_of_the_plain_tar)
+{
+    static const char *const cases[][2] = {{"/d/a.tar", "a.tar"},
+                                           {"/d/a.tar.gz", "a.tar"},
+                                           {"a.tgz", "a.tar"},
+                                           {"/a.b.tar.zst", "a.b.tar"},
+                                           {"/d.tar.gz/x", "x"},
+                                           {"/d/.tar.gz", ".tar.gz"},
+                                           {"/d/a.tar.gz.tar", "a.tar.gz.tar"}};
+    char name[SHARDS_NAME];
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        shards_base_name(name, cases[i][0]);
+        cr_assert_str_eq(name, cases[i][1]);
+    }
 }
 
 Test(shards, compressed_tars_beside_plain_ones_are_warned_of)
