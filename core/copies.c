@@ -454,8 +454,8 @@ int copy_end(struct copy *copy, const struct timespec *modified, const struct co
 {
     struct copies *copies = copy->copies;
     char file[COPIES_FILE];
-    struct timespec kept;
-    XXH128_hash_t sum;
+    struct timespec kept = {0};
+    XXH128_hash_t sum = {0};
     bool locked;
     int fault = finish_part(copy, modified, note->bytes, &sum, &kept);
 

@@ -104,7 +104,10 @@ static ssize_t fill(struct shard_file *file, uint64_t from)
     file->after = from + file->filled;
     if (got < 0)
         file->fault = errno;
-    return got;
+    else if (got == 0 &&
+             from < file->size) /* it is cut meanwhile, or its storage loses what it had */
+        file->fault = EIO;
+    return file->fault ? -1 : got;
 }
 
 /* Opened anew behind a lone zero block, libarchive mostly goes on in the same buffer. */

@@ -17,7 +17,7 @@ struct archive;
 
 struct shard_file {
     int fd;
-    int fault;       /* errno of a read that failed, 0: none */
+    int fault;       /* errno of a read that failed, EIO of one that ended early; 0: none */
     uint64_t size;   /* bytes of the file */
     uint64_t offset; /* of what libarchive is given next */
     uint64_t start;  /* of what the buffer holds */

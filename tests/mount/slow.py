@@ -34,7 +34,7 @@ class Storage:
 
     @contextlib.contextmanager
     def failing(self, *names):
-        """Reading these base names ("*": all) answers EIO meanwhile."""
+        """Reading these base names ("*": all) answers EIO meanwhile; or what else a line of .fail says (slowfs.c)."""
         path, new = os.path.join(self.source, ".fail"), os.path.join(self.source, ".fail.new")
         with open(new, "w", encoding="utf-8") as out:
             out.write("".join(name + "\n" for name in names))

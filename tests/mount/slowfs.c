@@ -8,8 +8,16 @@
  *
  * Two names in the mount's root are its own. `.reads` is the state: {"reads": N, "bytes": N,
  * "most": N}, the last the most READs that were ever under way at once. `.fail`, which a test puts
- * into FOLDER, lists base names, one a line: reading these answers EIO while they are listed; a
- * line `*` means all. SIGSTOP makes storage that hangs. */
+ * into FOLDER, lists what is wrong while it is listed, one a line, of a file by its base name (`*`:
+ * of all):
+ *
+ *   NAME               reading it answers EIO
+ *   NAME eio FROM TO   READs that touch its bytes from FROM up to TO answer EIO
+ *   NAME short FROM    READs end before byte FROM, as if the file did
+ *   NAME stale         everything that is asked of it answers ESTALE, as NFS does for a file that
+ * its server has no more under that number
+ *
+ * SIGSTOP makes storage that hangs. */
 #define FUSE_USE_VERSION 31
 #include <fuse.h>
 
@@ -83,23 +91,47 @@ static const char *below_root(const char *path)
     return path[1] ? path + 1 : ".";
 }
 
-/* Asked at each READ, so that a test need not tell when it has written the file. */
-static bool is_failing(const char *path)
+/* What is wrong with a range of a file; 0, or a negative errno. `*size` is what is left of it. */
+static int apply_line(const char *line, const char *name, size_t *size, off_t offset)
 {
-    int fd = openat(root, ".fail", O_RDONLY | O_CLOEXEC);
+    char whose[256], what[16] = "";
+    unsigned long long from = 0, to = 0;
+    int words = sscanf(line, "%255s %15s %llu %llu", whose, what, &from, &to);
+
+    if (words < 1 || (strcmp(whose, name) != 0 && strcmp(whose, "*") != 0))
+        return 0;
+    if (words == 1)
+        return -EIO;
+    if (strcmp(what, "stale") == 0)
+        return -ESTALE;
+    if (strcmp(what, "eio") == 0)
+        return (unsigned long long)offset < to && offset + *size > from ? -EIO : 0;
+    if (strcmp(what, "short") == 0 && offset + *size > from)
+        *size = (unsigned long long)offset < from ? (size_t)(from - (unsigned long long)offset) : 0;
+    return 0;
+}
+
+/* Asked at each READ, so that a test need not tell when it has written the file. */
+static int apply_faults(const char *path, size_t *size, off_t offset)
+{
+    int fd = openat(root, ".fail", O_RDONLY | O_CLOEXEC), fault = 0;
     FILE *list = fd >= 0 ? fdopen(fd, "r") : NULL;
-    const char *name = strrchr(path, '/') + 1;
-    char line[256];
-    bool found = false;
+    char line[512];
 
     if (!list)
-        return false;
-    while (!found && fgets(line, sizeof line, list)) {
-        line[strcspn(line, "\n")] = 0;
-        found = strcmp(line, name) == 0 || strcmp(line, "*") == 0;
-    }
+        return 0;
+    while (!fault && fgets(line, sizeof line, list))
+        fault = apply_line(line, strrchr(path, '/') + 1, size, offset);
     fclose(list);
-    return found;
+    return fault;
+}
+
+/* Of what is no READ: whether all that is asked of the file fails. */
+static bool is_stale(const char *path)
+{
+    size_t none = 0;
+
+    return apply_faults(path, &none, 0) == -ESTALE;
 }
 
 static int on_getattr(const char *path, struct stat *status, struct fuse_file_info *file)
@@ -109,6 +141,8 @@ static int on_getattr(const char *path, struct stat *status, struct fuse_file_in
         *status = (struct stat){.st_mode = S_IFREG | 0444, .st_nlink = 1};
         return 0;
     }
+    if (is_stale(path))
+        return -ESTALE;
     return fstatat(root, below_root(path), status, AT_SYMLINK_NOFOLLOW) ? -errno : 0;
 }
 
@@ -197,9 +231,8 @@ static int on_read(const char *path, char *buffer, size_t size, off_t offset,
     atomic_fetch_add(&reads, 1);
     note_most(atomic_fetch_add(&under_way, 1) + 1);
     sleep_until(due(size));
-    if (is_failing(path)) {
-        got = -EIO;
-    } else {
+    got = apply_faults(path, &size, offset);
+    if (got == 0) {
         got = pread((int)file->fh, buffer, size, offset);
         if (got < 0)
             got = -errno;
