@@ -4,7 +4,8 @@
  * delay_ms=N      each READ is answered N ms after it came
  * bandwidth=N     bytes a second of all READs together
  * drop_cache      each open drops what the page cache has of the file; kept otherwise, as NFS keeps
- * it direct_io       nothing is cached at all
+ * it direct_io       nothing is cached at all most_read=N     no READ is of more bytes: what is
+ * read at once comes in several
  *
  * Two names in the mount's root are its own. `.reads` is the state: {"reads": N, "bytes": N,
  * "most": N}, the last the most READs that were ever under way at once. `.fail`, which a test puts
@@ -45,6 +46,7 @@ static struct {
     unsigned delay_ms;
     unsigned long bandwidth;
     int drop_cache, direct_io;
+    unsigned most_read;
 } options;
 
 static int root;
@@ -249,6 +251,8 @@ static void *on_init(struct fuse_conn_info *connection, struct fuse_config *conf
     /* Reads ahead by the kernel count here; all are to reach a thread. */
     connection->max_background = 256;
     connection->congestion_threshold = 256;
+    if (options.most_read)
+        connection->max_read = options.most_read;
     return NULL;
 }
 
@@ -268,11 +272,9 @@ static const struct fuse_operations operations = {
     }
 
 static const struct fuse_opt known[] = {
-    OPTION("delay_ms=%u", delay_ms),
-    OPTION("bandwidth=%lu", bandwidth),
-    OPTION("drop_cache", drop_cache),
-    OPTION("direct_io", direct_io),
-    FUSE_OPT_END,
+    OPTION("delay_ms=%u", delay_ms),   OPTION("bandwidth=%lu", bandwidth),
+    OPTION("drop_cache", drop_cache),  OPTION("direct_io", direct_io),
+    OPTION("most_read=%u", most_read), FUSE_OPT_END,
 };
 
 /* The first word is FOLDER; all else is libfuse's. */
@@ -302,6 +304,11 @@ int main(int argc, char **argv)
     }
     fuse_opt_add_arg(&arguments, "-oro,fsname=slowfs,subtype=slowfs,max_threads=" READS_AT_ONCE
                                  ",max_idle_threads=" READS_AT_ONCE);
+    if (options.most_read) { /* the kernel wants both to say so */
+        char text[32];
+        snprintf(text, sizeof text, "-omax_read=%u", options.most_read);
+        fuse_opt_add_arg(&arguments, text);
+    }
     code = fuse_main(arguments.argc, arguments.argv, &operations, NULL);
     fuse_opt_free_args(&arguments);
     close(root);

@@ -405,6 +405,43 @@ class Storage(slow.SlowCase):
             mount.unmount()
             self.slow.finish()
 
+    def change_within_a_read(self, change):
+        """Reads a member in several parts; change(path of the shard) happens between two of them."""
+        self.data_set = tars.make_dataset(self.tmp / "shards", 4, size=lambda i: 100_000)
+        self.slow = self.storage(self.tmp / "shards", "delay_ms=60,direct_io,most_read=16384,attr_timeout=0")
+        shards = self.slow.shards(self.data_set)
+        mount = self.mount(shards, "order=sequential,readahead=0")
+        before, outcome = self.slow.state()["reads"], []
+
+        def read():
+            try:
+                outcome.append(mount.read(*FOLDER, name(2)))
+            except OSError as error:
+                outcome.append(error.errno)
+        reader = threading.Thread(target=read)
+        reader.start()
+        harness.wait_until(lambda: self.slow.state()["reads"] >= before + 3, "some parts are read")
+        self.assertEqual(outcome, [], "it was all read before")
+        change(self.data_set.shards[1])
+        reader.join(harness.PATIENCE)
+        self.assertEqual(outcome, [errno.EIO])
+        self.assertEqual(list(mount.status()["errors"]), [shards[1]])
+        self.right(mount, 1)
+
+    def test_a_write_between_two_parts_of_one_read_is_seen(self):
+        def write_bytes_alone(path):
+            with open(path, "r+b") as out:
+                out.seek(512)
+                out.write(b"!" * 99_000)
+        self.change_within_a_read(write_bytes_alone)
+
+    def test_a_rewrite_between_two_parts_of_one_read_is_seen_though_the_time_is_set_back(self):
+        def rewrite(path):
+            with open(path, "r+b") as out:
+                out.write(tars.member(b"z.jpg", b"!" * 100_000))
+            os.utime(path, (tars.MTIME, tars.MTIME))
+        self.change_within_a_read(rewrite)
+
     def test_a_stale_file_is_opened_anew(self):
         shards = self.prepare("attr_timeout=0,entry_timeout=0")
         mount = self.mount(shards, self.options + ",readahead=0")
