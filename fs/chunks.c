@@ -47,6 +47,7 @@ struct cursor {
     unsigned marks; /* met one after the other, since then */
     uint64_t mark;  /* the last one */
     bool trusted;
+    bool pushed;      /* something was claimed to be pushed for it */
     bool gave_back;   /* its share, to others: it was not met for long */
     unsigned pushing; /* chunks that are being pushed */
     bool closing;     /* let go when the last of them is done */
@@ -124,6 +125,16 @@ uint64_t chunks_bytes_ahead(const struct chunks *chunks)
 
     for (unsigned i = 0; i < CURSORS; i++)
         if (chunks->cursors[i].stream)
+            sum += ahead(&chunks->cursors[i]);
+    return sum;
+}
+
+uint64_t chunks_bytes_pushed(const struct chunks *chunks)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < CURSORS; i++)
+        if (chunks->cursors[i].stream && chunks->cursors[i].pushed)
             sum += ahead(&chunks->cursors[i]);
     return sum;
 }
@@ -332,6 +343,7 @@ static void claim(struct cursor *cursor, struct chunk *chunk)
         .marked = cursor->next % MARK_STRIDE == 0 && left >= CHUNK_MARK_BYTES,
     };
     cursor->next += chunk->size;
+    cursor->pushed = true;
     cursor->pushing++;
 }
 

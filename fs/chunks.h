@@ -74,5 +74,8 @@ bool chunks_next_gone(struct chunks *chunks, uint64_t *inode);
 
 /* Bytes claimed and not yet passed, to within a mark's distance. */
 uint64_t chunks_bytes_ahead(const struct chunks *chunks);
+/* The same of readers alone that pieces are pushed for: others have in it what they read
+ * themselves. */
+uint64_t chunks_bytes_pushed(const struct chunks *chunks);
 
 #endif

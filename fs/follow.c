@@ -35,6 +35,8 @@ int follow_open(struct follow **out, const struct index *index, struct epochs *e
     follow->reader_bytes = reader_bytes;
     follow->total_bytes = total_bytes;
     follow->may_repeat = may_repeat;
+    follow->loose_sample = UINT64_MAX;
+    pace_begin(&follow->loose, 0);
     *out = follow;
     return 0;
 }
@@ -258,7 +260,7 @@ static void doubt(struct follow *follow, struct track *track, const struct order
 {
     if (again && was_probed(follow, sample))
         return;
-    follow->lost += again;
+    follow->lost += again && track->claimed; /* else nothing was pushed that could be lost */
     track->doubts = again ? track->doubts + 1 : 0;
     if (track->doubts < DOUBTS)
         return;
@@ -287,6 +289,15 @@ static void count_read(struct follow *follow, struct track *track, uint64_t posi
         pace_pass(&track->pace, position != track->head || track->reads == 0, 1, seen->bytes);
 }
 
+/* Readers in no order are met by chance only; what they read is counted whole. */
+static void count_loose(struct follow *follow, const struct seen *seen)
+{
+    pace_pass(&follow->loose, follow->loose_sample != seen->sample, 1, seen->bytes);
+    follow->loose.sums.waited_ns += seen->took;
+    follow->loose_sample = seen->sample;
+    pace_meet(&follow->loose, follow->now);
+}
+
 static void read_sample(struct follow *follow, const struct seen *seen)
 {
     uint64_t position = 0;
@@ -295,12 +306,13 @@ static void read_sample(struct follow *follow, const struct seen *seen)
                                           hasty, &position);
     struct order *order = track ? epochs_get(follow->epochs, track->epoch) : NULL;
 
+    if (!track || !track->trusted)
+        count_loose(follow, seen);
     if (track && track->trusted)
         follow->noise -= follow->noise < 4 ? follow->noise : 4;
     else if (follow->noise < 2 * NOISE_MOST)
         follow->noise++;
     if (!order) {
-        follow->lost += seen->again;
         calm_down(follow);
         return;
     }
@@ -415,6 +427,32 @@ static bool is_shown(const struct follow *follow, const struct track *track)
     return track->trusted || (track->reading && !is_outdone(follow, track));
 }
 
+static bool is_loose(const struct follow_reader *reader)
+{
+    return !reader->in_order && reader->idle_ns <= PACE_PAUSE_NS;
+}
+
+/* A READ does not tell whose it is: those in no order that are at work share alike what is read so.
+ */
+static void share_loose(const struct follow *follow, uint64_t now, struct follow_reader *readers,
+                        size_t count)
+{
+    struct pace share = pace_at(&follow->loose, now);
+    unsigned sharers = 0;
+
+    for (size_t i = 0; i < count; i++)
+        sharers += is_loose(&readers[i]);
+    if (sharers == 0)
+        return;
+    share.samples_per_s /= sharers;
+    share.bytes_per_s /= sharers;
+    share.wait_share /= sharers;
+    share.hit_rate = -1; /* what they find in the page cache does not show */
+    for (size_t i = 0; i < count; i++)
+        if (is_loose(&readers[i]))
+            readers[i].pace = share;
+}
+
 size_t follow_readers(const struct follow *follow, uint64_t now, struct follow_reader *readers,
                       size_t room)
 {
@@ -433,13 +471,18 @@ size_t follow_readers(const struct follow *follow, uint64_t now, struct follow_r
     }
     for (size_t i = 0; i < count && i < room; i++)
         describe(latest[i], now, &readers[i]);
+    share_loose(follow, now, readers, count < room ? count : room);
     return count < room ? count : room;
 }
 
 struct follow_figures follow_figures(const struct follow *follow)
 {
+    uint64_t ahead = 0;
+
+    for (unsigned i = 0; i < TRACKS; i++)
+        ahead += follow->tracks[i].claimed ? follow->tracks[i].bytes : 0;
     return (struct follow_figures){
-        .ahead = follow->total,
+        .ahead = ahead,
         .hits = follow->hits,
         .lost = follow->lost,
         .repeated = follow->repeated,

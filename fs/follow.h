@@ -113,7 +113,8 @@ struct follow_reader {
     char path[TRACK_PATH]; /* of its folder, below the root */
     uint64_t epoch, rank, world;
     uint64_t position, length; /* where it was last met, to within FOLLOW_MARK_EVERY positions */
-    bool in_order; /* else the position says little, and the pace is that of its READs */
+    bool in_order; /* else the position says little, and the pace is that of all READs of readers in
+                      no order, in equal shares */
     struct pace pace;
     uint64_t idle_ns; /* since it was last met */
 };
@@ -129,9 +130,10 @@ void follow_at(struct follow *follow, uint64_t now, bool slow);
 
 struct follow_figures {
     uint64_t ahead;    /* bytes of the files ahead of readers that were claimed for pushing, or
-                          passed over in doing so */
+                          passed over in doing so; not of readers that nothing was pushed for */
     uint64_t hits;     /* files that followed readers passed without asking for them */
-    uint64_t lost;     /* reads of what had been read or pushed before */
+    uint64_t lost;     /* reads of what had been read or pushed before, by readers that files are
+                          pushed for */
     uint64_t repeated; /* second and further passes */
     uint64_t crowded;  /* times that a reader was not followed, for want of a place */
 };

@@ -29,6 +29,8 @@ struct follow {
     unsigned noise;     /* reads lately by readers that are not trusted */
     unsigned turn;      /* the track that is served next */
     uint64_t hits, lost, repeated;
+    struct pace loose;     /* of all READs that are of no reader in order */
+    uint64_t loose_sample; /* the last of these was of */
     uint64_t fields;       /* that the reader met last reads: others will read the same */
     struct track *to_tell; /* a repetition to be told of */
     struct passes passes;

@@ -64,8 +64,10 @@ static bool claim(struct follow *follow, struct track *track, uint64_t elsewhere
     room = has_room(follow, track, track_bytes_at(track, follow->index, order, track->next),
                     elsewhere);
     *sample = order_sample(order, plan_global(&track->plan, track->next));
-    if (room)
+    if (room) {
         track_move_next(track, follow->index, order, track->next + 1, &follow->total);
+        track->claimed++;
+    }
     epochs_put(follow->epochs, order);
     return room;
 }

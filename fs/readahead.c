@@ -489,7 +489,7 @@ struct readahead_figures readahead_figures(struct readahead *readahead)
 
     pthread_mutex_lock(&readahead->lock);
     figures.follow = follow_figures(readahead->follow);
-    figures.follow.ahead += chunks_bytes_ahead(readahead->chunks);
+    figures.follow.ahead += chunks_bytes_pushed(readahead->chunks);
     figures.follow.crowded += chunks_crowded(readahead->chunks);
     pthread_mutex_unlock(&readahead->lock);
     if (!readahead->started) /* what readers passed over was left to them, not pushed */

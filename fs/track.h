@@ -31,6 +31,7 @@ struct track {
     unsigned doubts;   /* reads in a row of what should have been in the page cache */
     uint64_t distrust; /* up to here, pages that should be in the cache may not be */
     uint64_t fields;   /* that it reads: see struct follow_push */
+    uint64_t claimed;  /* positions that were claimed for pushes, ever */
     uint64_t bytes;    /* of the files between head and next */
     uint64_t limit;    /* most of them */
     uint64_t used;     /* when it was last met, in events */

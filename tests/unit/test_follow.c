@@ -665,10 +665,19 @@ Test(follow, a_reader_in_no_order_is_shown_once_and_hits_nothing)
         random = random * 6364136223846793005u + 1442695040888963407u;
         follow_at(follow, 1000000000 + (uint64_t)i * 1000000, false);
         follow_looked(follow, folder, (random >> 33) % SAMPLES, 1);
-        follow_read(follow, member_at((random >> 33) % SAMPLES), false, 0);
+        follow_read(follow, member_at((random >> 33) % SAMPLES), i > 1000, 100000);
     }
-    cr_assert(follow_readers(follow, 6000000000, readers, 64) <= 1u);
+    cr_assert_eq(follow_readers(follow, 6000000000, readers, 64), 1u);
     cr_assert(!readers[0].in_order);
+    /* All of its READs count, though few of them are where it was met last. */
+    cr_assert(readers[0].pace.samples_per_s > 950 && readers[0].pace.samples_per_s < 1050, "%g",
+              readers[0].pace.samples_per_s);
+    cr_assert(readers[0].pace.bytes_per_s > 950.0 * BYTES &&
+              readers[0].pace.bytes_per_s < 1050.0 * BYTES);
+    cr_assert(readers[0].pace.wait_share > 0.095 && readers[0].pace.wait_share < 0.105);
+    /* Nothing was pushed for it: nothing is ahead of it or lost, whatever it reads again. */
+    cr_assert_eq(follow_figures(follow).ahead, 0u);
+    cr_assert_eq(follow_figures(follow).lost, 0u);
     cr_assert(follow_figures(follow).hits < 50, "%llu",
               (unsigned long long)follow_figures(follow).hits);
     cr_assert_eq(follow_figures(follow).crowded, 0u);
