@@ -100,16 +100,16 @@ static void be_guard(int from, pid_t daemon, const char *mountpoint, const sigse
     watch_over(daemon, mountpoint);
 }
 
-void guard_start(struct guard *guard, const char *mountpoint)
+/* Forks a guard. Returns success; a failure is reported. */
+static bool start(struct guard *guard)
 {
     pid_t daemon = getpid();
     sigset_t all, death, before;
     int pipes[2];
 
-    *guard = (struct guard){.to = -1};
     if (pipe2(pipes, O_CLOEXEC)) {
         report_warning("no guard over the mount: %s", strerror(errno));
-        return;
+        return false;
     }
     sigfillset(&all);
     sigemptyset(&death);
@@ -117,7 +117,7 @@ void guard_start(struct guard *guard, const char *mountpoint)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     guard->child = fork();
     if (guard->child == 0) {
-        be_guard(pipes[0], daemon, mountpoint, &death);
+        be_guard(pipes[0], daemon, guard->mountpoint, &death);
         _exit(0);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -126,16 +126,66 @@ void guard_start(struct guard *guard, const char *mountpoint)
         report_warning("no guard over the mount: %s", strerror(errno));
         close(pipes[1]);
         guard->child = 0;
-        return;
+        return false;
     }
     guard->to = pipes[1];
+    return true;
 }
 
-void guard_watch(const struct guard *guard, dev_t device)
+void guard_start(struct guard *guard, const char *mountpoint)
 {
-    /* If the guard is gone, it is gone. */
-    if (guard->child && write(guard->to, &device, sizeof device) != (ssize_t)sizeof device)
+    *guard = (struct guard){.to = -1, .mountpoint = mountpoint};
+    start(guard);
+}
+
+void guard_watch(struct guard *guard, dev_t device)
+{
+    guard->device = device;
+    /* One that has just been killed is seen to by guard_renew(). */
+    if (guard->child && write(guard->to, &device, sizeof device) != (ssize_t)sizeof device &&
+        errno != EPIPE)
         report_warning("no guard over the mount: %s", strerror(errno));
+}
+
+/* How it ended, for people. */
+static void describe_end(int status, char *text, size_t room)
+{
+    if (WIFSIGNALED(status))
+        snprintf(text, room, "was ended by signal %d", WTERMSIG(status));
+    else
+        snprintf(text, room, "ended with %d", WEXITSTATUS(status));
+}
+
+void guard_renew(struct guard *guard)
+{
+    char how[64];
+    int status;
+
+    if (!guard->child || waitpid(guard->child, &status, WNOHANG) != guard->child)
+        return;
+    close(guard->to);
+    guard->child = 0;
+    describe_end(status, how, sizeof how);
+    if (guard->again == GUARDS_MOST) {
+        report_warning("%s: its guard (process shufflefs-guard) %s, once too often: there is none "
+                       "from now on, and a reader may hang when the daemon is killed",
+                       guard->mountpoint, how);
+        return;
+    }
+    guard->again++;
+    guard->owned = start(guard);
+    if (!guard->owned)
+        return;
+    report_warning("%s: its guard (process shufflefs-guard) %s; another one was started",
+                   guard->mountpoint, how);
+    if (guard->device)
+        guard_watch(guard, guard->device);
+}
+
+void guard_release(struct guard *guard)
+{
+    if (guard->owned)
+        guard_end(guard);
 }
 
 void guard_end(struct guard *guard)

@@ -337,6 +337,23 @@ static void stop_signals(sigset_t *set)
     sigaddset(set, SIGINT);
     sigaddset(set, SIGHUP);
     sigaddset(set, SIGUSR1);
+    sigaddset(set, SIGCHLD);
+}
+
+/* Waits for a signal that ends the mount. The guard's end does not. */
+static int wait_for_stop(struct program *program)
+{
+    sigset_t set;
+    int number;
+
+    stop_signals(&set);
+    /* It may have ended while SIGCHLD was still ignored. */
+    for (guard_renew(&program->guard);; guard_renew(&program->guard)) {
+        while (sigwait(&set, &number) != 0)
+            ;
+        if (number != SIGCHLD)
+            return number;
+    }
 }
 
 /* Waits until the mount answers, then for a signal to end it. SIGUSR1 comes from main, when the
@@ -347,7 +364,6 @@ static void *watch(void *context)
     struct program *program = context;
     const struct timespec pause = {.tv_nsec = 5000000};
     struct stat root;
-    sigset_t set;
     int number;
 
     if (stat(program->mountpoint, &root) == 0) {
@@ -362,19 +378,20 @@ static void *watch(void *context)
         report_error("%s: mounted, but does not answer: %s", program->mountpoint, strerror(errno));
         kill(getpid(), SIGTERM);
     }
-    stop_signals(&set);
-    while (sigwait(&set, &number) != 0)
-        ;
+    number = wait_for_stop(program);
     readahead_stop(program->serve.readahead);
     names_stop(program->serve.names);
-    if (number == SIGUSR1)
+    if (number == SIGUSR1) {
+        guard_release(&program->guard);
         return NULL;
+    }
     report_info("%s: ending by signal %d", program->mountpoint, number);
     fuse_session_exit(program->session);
     while (!atomic_load(&program->loop_ended)) {
         pthread_kill(program->main_thread, SIGUSR2);
         nanosleep(&pause, NULL);
     }
+    guard_release(&program->guard);
     return NULL;
 }
 
@@ -407,6 +424,7 @@ static int serve_mount(struct program *program)
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     sigaction(SIGUSR2, &wake, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL); /* whoever started this may have ignored it */
     program->main_thread = pthread_self();
     fault = names_open(&program->serve.names, program->session, program->view, program->mountpoint);
     if (fault)

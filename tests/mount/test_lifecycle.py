@@ -234,6 +234,66 @@ class Killed(LifeCase):
         self.assert_serves(mount)
         mount.unmount()
 
+    def guard_of(self, mount, other_than=None):
+        """The pid of the living guard, once it is another one."""
+        def found():
+            pids = [pid for pid in harness.daemons(os.path.basename(mount.where), guards=True) if pid != other_than]
+            return pids[0] if len(pids) == 1 else None
+        return wait_until(found, "there is a guard")
+
+    @staticmethod
+    def children(pid):
+        """Zombies too."""
+        found = []
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError), open("/proc/%s/stat" % entry, encoding="ascii") as file:
+                if int(file.read().rsplit(")", 1)[1].split()[1]) == pid:
+                    found.append(int(entry))
+        return found
+
+    def kill_guard(self, mount):
+        guard = self.guard_of(mount)
+        os.kill(guard, signal.SIGKILL)
+        return self.guard_of(mount, guard)
+
+    @harness.needs_root
+    def test_a_killed_guard_is_told_of_and_another_one_takes_its_place(self):
+        for foreground in (True, False):
+            log = self.tmp / ("log-%s" % foreground)
+            mount = self.mount(self.data_set.shards, "log=%s" % log, foreground=foreground)
+            guard = self.kill_guard(mount)
+            wait_until(lambda: "shufflefs-guard) was ended by signal 9; another one was started" in log.read_text(),
+                       "a line in the log")
+            self.assert_serves(mount)
+            self.assertEqual(self.children(mount.pid()), [guard], "the old one is a zombie")
+            # It guards as the first one did.
+            with self.descriptors(mount.pid()):
+                os.kill(mount.pid(), signal.SIGKILL)
+                mount.ended = True
+                self.dies(mount)
+            wait_until(lambda: not harness.daemons(os.path.basename(mount.where), guards=True), "the guard has ended")
+            harness.run(["umount", mount.where])
+
+    def test_after_a_killed_guard_the_mount_ends_in_order(self):
+        mount = self.mount(self.data_set.shards)
+        self.kill_guard(mount)
+        mount.unmount()
+        mount = self.mount(self.data_set.shards)
+        self.kill_guard(mount)
+        mount.process.send_signal(signal.SIGTERM)
+        mount.expect_end()
+        self.assertEqual(harness.daemons(os.path.basename(mount.where), guards=True), [])
+
+    def test_guards_that_do_not_live_are_not_started_for_ever(self):
+        mount = self.mount(self.data_set.shards)
+        for _ in range(16):
+            self.kill_guard(mount)
+        os.kill(self.guard_of(mount), signal.SIGKILL)
+        wait_until(lambda: "once too often" in mount.stderr(), "it is given up")
+        self.assertEqual(harness.daemons(os.path.basename(mount.where), guards=True), [])
+        self.assert_serves(mount)
+        mount.unmount()
+
     def kill_under_load(self, rounds):
         data_set = tars.make_dataset(self.tmp / "many", 4000, shards=4, size=lambda i: 20000 + i % 99)
         chance = random.Random(3)
