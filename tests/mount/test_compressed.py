@@ -62,7 +62,7 @@ class Compressed(MountCase):
 class Reading(Compressed):
     def read_packed(self, ending):
         data_set = tars.make_dataset(self.tmp / "plain", 60, shards=3, size=tars.odd_size)
-        shutil.rmtree(self.tmp / "cache", ignore_errors=True)
+        shutil.rmtree(self.cached, ignore_errors=True)
         packed = self.pack(data_set, ending)
         mount = self.mount(packed, "strict")
         self.assert_whole(mount, data_set)
