@@ -196,7 +196,8 @@ int expand(struct shard_file *file, int (*sink)(void *context, const void *bytes
         snprintf(fault->text, sizeof fault->text, "%s", text ? text : "cannot be unpacked");
         result = 0;
     } else if (result == 0) {
-        result = -EINVAL; /* it is not compressed */
+        fault->kind = EXPAND_CORRUPT;
+        snprintf(fault->text, sizeof fault->text, "%s", "no stream of a known kind");
     }
     archive_read_free(archive);
     return result;
