@@ -96,7 +96,7 @@ void copies_name(char name[COPIES_NAME], const char *path, const char *base, uin
     int used = snprintf(name, COPIES_NAME, "%016" PRIx64 "%016" PRIx64 "-",
                         hash.high64 ^ of_path.high64, hash.low64);
 
-    for (int i = 0; base[i] && i < BASE_MAX; i++) {
+    for (int i = 0; i < BASE_MAX && base[i]; i++) {
         unsigned char c = (unsigned char)base[i];
         name[used++] = (char)(isalnum(c) || strchr("-_+=@", c) || (c == '.' && i) ? c : '_');
     }
@@ -289,7 +289,7 @@ static bool same_progress(const struct stat *a, const struct stat *b)
 /* As take_part(), but waits while the other one gets on; -ETIMEDOUT: it does not. */
 static int wait_for_part(struct copies *copies, const char *part, int *fd)
 {
-    struct stat before = {0}, now;
+    struct stat before = {0}, now = {0};
     uint64_t since = clock_now_ns();
     int fault;
 

@@ -5,6 +5,7 @@
 #include "cache.h"
 #include "copies.h"
 #include "expand.h"
+#include "progress.h"
 #include "report.h"
 
 #include <errno.h>
@@ -39,6 +40,7 @@ struct task {
     size_t shard;
     enum state state;
     bool made;    /* by this process, now */
+    bool counted; /* as progress */
     bool fs_full; /* rather than the bound reached */
     char name[COPIES_NAME];
     struct index_shard original; /* as it was looked at; the path is the list's */
@@ -58,6 +60,7 @@ struct unpack {
     atomic_size_t next;
     atomic_int fault;
     atomic_uint warnings;
+    struct progress progress; /* in bytes of the originals, while they are unpacked */
 };
 
 static void warn_of(struct unpack *unpack, const char *path, uint64_t offset, const char *fault,
@@ -239,6 +242,10 @@ static void *unpack_some(void *context)
         int fault = task->state == turns[unpack->round] ? take_turn(unpack, task) : 0;
         if (fault)
             atomic_store(&unpack->fault, fault);
+        else if (task->state != WAITING && task->state != BUSY && !task->counted) {
+            task->counted = true;
+            progress_add(&unpack->progress, task->original.size);
+        }
     }
     return NULL;
 }
@@ -475,15 +482,20 @@ static int unpack_all(struct unpack *unpack)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     size_t threads = cores > 1 ? (size_t)cores : 1;
+    uint64_t bytes = 0;
     int fault;
 
     report_info("%s: %zu of %zu shards are compressed, and read from copies",
                 copies_path(unpack->copies), unpack->count, unpack->list->count);
+    for (size_t i = 0; i < unpack->count; i++)
+        bytes += unpack->tasks[i].original.size;
+    progress_open(&unpack->progress, "unpacking", bytes, 0, PROGRESS_BYTES);
     for (unpack->round = 0; unpack->round < (int)(sizeof turns / sizeof *turns); unpack->round++)
         run(unpack, unpack_some, unpack->count < threads ? unpack->count : threads);
     fault = atomic_load(&unpack->fault);
     if (!fault)
         fault = retry(unpack);
+    progress_close(&unpack->progress);
     if (!fault)
         fault = put_files(unpack);
     if (!fault) {
