@@ -21,9 +21,8 @@
 
 #define BLOCK INDEX_HEADER_BYTES
 /* Where ustar, GNU and PAX headers say what they are. */
-#define MAGIC_OFFSET  257
-#define THREADS_LEAST 8
-#define THREADS_MOST  32
+#define MAGIC_OFFSET 257
+#define THREADS_MOST 32
 /* Lines about single shards before the rest is only counted. */
 #define WARNINGS_MOST 10
 
@@ -519,9 +518,7 @@ int unpack_open(struct unpack **out, const struct shard_list *list, const char *
     if (!unpack || !unpack->compressed) {
         fault = -ENOMEM;
     } else {
-        long cores = sysconf(_SC_NPROCESSORS_ONLN);
-        size_t threads = cores > THREADS_LEAST ? (size_t)cores : THREADS_LEAST;
-        run(unpack, look_at_some, list->count < threads ? list->count : threads);
+        run(unpack, look_at_some, list->count); /* which waits for storage, not for processors */
         fault = gather(unpack);
         free(unpack->compressed);
         unpack->compressed = NULL;
