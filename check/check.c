@@ -110,6 +110,20 @@ static int check_split(const struct check_request *request, struct check_result 
     return 0;
 }
 
+/* Compressed shards: those with a copy, of which the walk sees nothing odd, and those without. */
+static void look_for_copies(struct check_result *result)
+{
+    const struct index *index = result->dataset.index;
+
+    for (size_t i = 0; i < index->shard_count; i++) {
+        const struct index_shard *shard = &index->shards[i];
+        if (shard->file)
+            check_problems_add(result->problems, INDEX_COMPRESSED, i, NULL, 0, NULL);
+        else if (shard->complaint && strstr(shard->complaint, "compressed"))
+            check_problems_add(result->problems, CHECK_LEFT_OUT, i, NULL, 0, shard->complaint);
+    }
+}
+
 /* What needs samples. */
 static int check_samples(const struct check_request *request, struct check_result *result)
 {
@@ -119,6 +133,7 @@ static int check_samples(const struct check_request *request, struct check_resul
         report_error("no memory to count %zu fields", result->dataset.index->field_count);
         return fault;
     }
+    look_for_copies(result);
     look_for_labels(result);
     compare(request, result);
     if (request->splits && check_split(request, result))

@@ -30,7 +30,9 @@ static const struct {
     [INDEX_LONE_ZERO_BLOCK] = {NULL, ERROR,
                                "a single zero block: most readers stop there; read on here"},
     [INDEX_TRAILING_DATA] = {NULL, ERROR, "more after the end of the archive; not read"},
-    [INDEX_COMPRESSED] = {NULL, ERROR, "a compressed shard; left out"},
+    [INDEX_COMPRESSED] = {NULL, REMARK, "a compressed shard: read from an unpacked copy"},
+    [INDEX_CORRUPT_STREAM] = {NULL, ERROR,
+                              "a compressed shard that breaks off or contradicts itself"},
     [INDEX_NOT_A_TAR] = {NULL, ERROR, "no tar; left out"},
     [INDEX_FIELD_MISSING] = {NULL, ERROR, "a sample that lacks one of fields=; left out"},
     [INDEX_NO_LABEL] = {NULL, ERROR, "a sample without a label where others have one"},
@@ -58,6 +60,8 @@ static const struct {
     [CHECK_OTHER_DATA] = {"other-data", ERROR, "other shards than expected, or in another order"},
     [CHECK_OTHER_ORDER] = {"other-order", ERROR,
                            "another seed, order, remainder, fields or label than expected"},
+    [CHECK_LEFT_OUT] = {"left-out", ERROR,
+                        "a compressed shard without a copy; nothing of it is read"},
     [CHECK_NO_IDX] = {"no-idx", ERROR, "no index for DALI was written"},
 };
 

@@ -127,6 +127,14 @@ static int apply_fields(struct dataset *dataset, const struct index_observer *ob
     return fields_apply(dataset->index, to > members ? members : NULL, observer);
 }
 
+static void tell_observer(void *context, size_t shard, uint64_t offset)
+{
+    const struct index_observer *observer = context;
+
+    if (observer->problem)
+        observer->problem(observer->context, shard, INDEX_CORRUPT_STREAM, NULL, offset);
+}
+
 /* The index, of copies where shards are compressed. */
 static int open_index(struct dataset *dataset, const struct index_observer *observer)
 {
@@ -140,6 +148,8 @@ static int open_index(struct dataset *dataset, const struct index_observer *obse
     list.files = unpack_files(dataset->unpack);
     fault = observer ? index_open_observed(&dataset->index, &list, 0, observer)
                      : index_open(&dataset->index, &list, 0, config->index);
+    if (!fault && observer)
+        unpack_faults(dataset->unpack, tell_observer, (void *)observer);
     if (!fault)
         dataset->index->problems[INDEX_CORRUPT_STREAM] += unpack_figures(dataset->unpack).faulty;
     return fault;

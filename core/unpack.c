@@ -558,6 +558,14 @@ char **unpack_files(const struct unpack *unpack)
     return unpack->files;
 }
 
+void unpack_faults(const struct unpack *unpack,
+                   void (*tell)(void *context, size_t shard, uint64_t offset), void *context)
+{
+    for (size_t i = 0; i < unpack->count; i++)
+        if (unpack->tasks[i].note.fault[0])
+            tell(context, unpack->tasks[i].shard, unpack->tasks[i].note.offset);
+}
+
 struct unpack_figures unpack_figures(const struct unpack *unpack)
 {
     struct unpack_figures figures = {0};

@@ -40,6 +40,11 @@ void unpack_close(struct unpack *unpack);
 /* One a shard: the copy that is read in its place, or NULL. NULL: there is none at all. */
 char **unpack_files(const struct unpack *unpack);
 
+/* Tells of each shard whose stream is cut or corrupt: its number, and where in the compressed file.
+ */
+void unpack_faults(const struct unpack *unpack,
+                   void (*tell)(void *context, size_t shard, uint64_t offset), void *context);
+
 struct unpack_figures {
     size_t shards;   /* that are read from copies */
     size_t made;     /* of these, by this call */

@@ -119,7 +119,6 @@ class Tar:
         self.end = tars.END     # what follows the members
         self.change = None      # of the whole file's bytes, at the end
         self.agree = True       # tarfile, tar and bsdtar see the same names and bytes
-        self.refused = False    # not read at all, as offsets of what is inside are none of the file's
         self.suffix = ".tar"
 
     def put(self, name, data=None, *, kind=b"0", link=b"", how=None, blocks=None, says=None, field=None, folder=False,
@@ -132,7 +131,7 @@ class Tar:
         stored = b"" if link else data
         self.blocks.append(blocks if blocks is not None else
                            (how or self.how)(name, len(stored), kind, link) + tars.padded(stored))
-        if self.refused or getattr(self, "stopped", False):
+        if getattr(self, "stopped", False):
             return self
         self.stopped = stop
         if says:
@@ -584,7 +583,7 @@ def random(): return Tar().ends("not-a-tar", noise("random", 65536))
 
 def compressed(pack, suffix):
     tar = Tar().apart()
-    tar.refused, tar.suffix = True, suffix
+    tar.suffix = suffix
     return tar.all(AB).ends("compressed", change=pack)
 
 

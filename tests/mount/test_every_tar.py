@@ -46,7 +46,8 @@ class EveryTar(MountCase):
         log = self.tmp / "log"
         mount = self.mount([self.good, self.path], "order=sequential,label=none,log=%s" % log)
         status = mount.status()
-        wanted = collections.Counter(kind for kind, _ in tar.problems)
+        # A compressed shard is unpacked: nothing of it is left out.
+        wanted = collections.Counter(kind for kind, _ in tar.problems if kind != "compressed")
         self.assertEqual({kind: count for kind, count in status["left_out"].items() if count}, wanted)
         seen = {}
         folder = os.fsencode(mount.path("current", "rank-0"))
