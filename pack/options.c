@@ -39,6 +39,7 @@ const char pack_usage[] =
     "  --damaged keep|skip|stop what becomes of a picture that cannot be decoded (keep)\n"
     "  --from tree|shards       what SRC is, where it could be either\n"
     "  --mtime SECONDS          the time of every member, in place of its file's\n"
+    "  --index PATH|none        where the index of the shards is saved (user's cache folder)\n"
     "  --force                  overwrite shards that are there\n"
     "  -j, --jobs N             threads that read and resize (the cores this process may use)\n"
     "  --json                   the summary as JSON\n"
@@ -53,6 +54,7 @@ enum {
     KEEP_ORDER,
     LABEL,
     CLASSES,
+    INDEX,
     RESIZE,
     QUALITY,
     CONVERT_PNG,
@@ -78,6 +80,7 @@ static const struct option long_options[] = {
     {"damaged", required_argument, NULL, DAMAGED},
     {"from", required_argument, NULL, FROM},
     {"mtime", required_argument, NULL, MTIME},
+    {"index", required_argument, NULL, INDEX},
     {"force", no_argument, NULL, FORCE},
     {"jobs", required_argument, NULL, 'j'},
     {"json", no_argument, NULL, JSON},
@@ -224,6 +227,9 @@ static bool take_option(struct pack_options *options, int option, unsigned *limi
         return true;
     case CLASSES:
         options->classes = optarg;
+        return true;
+    case INDEX:
+        options->index = optarg;
         return true;
     case FROM:
         if (!take_choice("--from", optarg, from, 2, &chosen))

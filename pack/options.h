@@ -27,6 +27,7 @@ struct pack_options {
     enum pack_label label;
     const char *label_file; /* with PACK_LABEL_FILE */
     const char *classes;    /* where to write the list of classes; NULL: nowhere */
+    const char *index;      /* where their index is saved, or "none"; NULL: user's cache folder */
     int short_side;         /* 0: pictures keep their size */
     int quality;
     bool convert_png;

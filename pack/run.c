@@ -6,6 +6,7 @@
 #include "../core/report.h"
 #include "classes.h"
 #include "header.h"
+#include "save.h"
 #include "shard.h"
 #include "state.h"
 #include "stopper.h"
@@ -290,15 +291,18 @@ static int write_all(struct run *run, int *signal)
     return fault;
 }
 
-/* After the last rename: what belongs to the set as a whole. A saved index of it is to be written
- * here. */
+/* After the last rename: what belongs to the set as a whole. */
 static int finish_set(struct run *run)
 {
     int fault = 0;
 
     if (run->options->classes)
         fault = pack_classes_write(&run->classes, run->options->classes);
-    return fault ? fault : pack_state_end(&run->state, run->summary->shards);
+    if (!fault)
+        fault = pack_state_end(&run->state, run->summary->shards);
+    if (!fault)
+        pack_save_index(run->options, run->summary->shards);
+    return fault;
 }
 
 int pack_run(const struct pack_options *options, struct pack_summary *summary, int *signal)

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -133,6 +134,17 @@ class Contents(PackCase):
             self.assertGreater(len(seen[-1]), 3)
             self.empty()
         self.assertEqual(seen, seen[:1] * 4)
+
+    def test_their_first_mount_reads_no_shard(self):
+        tree(self.source)
+        kept = str(self.tmp / "kept.index")
+        for place, walked in ((None, 0), (kept, 0), ("none", 3)):
+            self.pack("--samples-per-shard", "20", "--force", *(["--index", place] if place else []))
+            mount = self.mount([self.out], "index=" + kept if place == kept else "")
+            status = mount.status()
+            self.assertEqual((status["samples"], status["shards_walked"]), (60, walked), place)
+            mount.unmount()
+            shutil.rmtree(os.path.join(os.environ["XDG_CACHE_HOME"], "shufflefs"), ignore_errors=True)
 
     def test_shuffled_is_torchs_permutation(self):
         files = tree(self.source, each=5)
@@ -595,7 +607,7 @@ class Ends(PackCase):
         self.expect_clean()
 
     def test_a_signal_before_the_first_shard_leaves_nothing(self):
-        tree(self.source, classes=1, each=10)
+        tree(self.source, classes=1, each=200)
         process = self.begin("-j", "1", source=self.slow_source(50))
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=60)[1].decode()
