@@ -6,8 +6,49 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
+
+/* Others are remarks: what they are about is kept. */
+static bool leaves_out(enum index_problem problem)
+{
+    switch (problem) {
+    case INDEX_UNSAFE_PATH:
+    case INDEX_SPLIT_SAMPLE:
+    case INDEX_EMPTY:
+    case INDEX_NO_TRAILER:
+    case INDEX_LONE_ZERO_BLOCK:
+    case INDEX_TRAILING_DATA:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* What is told of problems, while several threads walk the shards. */
+struct teller {
+    struct pack_source *source;
+    pthread_mutex_t lock; /* guards what follows, and the listing */
+    uint64_t remarks[INDEX_PROBLEM_KINDS];
+};
+
+static void tell(void *context, size_t shard, enum index_problem problem, const char *member,
+                 uint64_t offset)
+{
+    struct teller *teller = context;
+    struct pack_listing *listing = &teller->source->listing;
+    bool left_out = leaves_out(problem);
+    uint64_t *count = left_out ? &listing->left_out[problem] : &teller->remarks[problem];
+
+    pthread_mutex_lock(&teller->lock);
+    if (pack_listing_may_name(listing, (*count)++))
+        report_warning("%s%s: offset %llu: %s%s%s%s", left_out ? "left out: " : "",
+                       teller->source->shards.paths[shard], (unsigned long long)offset,
+                       member ? "'" : "", member ? member : "", member ? "': " : "",
+                       index_problem_name(problem));
+    pthread_mutex_unlock(&teller->lock);
+}
 
 /* What was lost on the way into the index: more than a file that never was a sample's. */
 static int refuse_damage(const struct index *index, const struct pack_options *options)
@@ -48,24 +89,10 @@ static int list_sample(struct pack_source *source, uint64_t sample)
     return 0;
 }
 
-/* Others are remarks: what they are about is kept. */
-static bool leaves_out(enum index_problem problem)
-{
-    switch (problem) {
-    case INDEX_UNSAFE_PATH:
-    case INDEX_SPLIT_SAMPLE:
-    case INDEX_EMPTY:
-    case INDEX_NO_TRAILER:
-    case INDEX_LONE_ZERO_BLOCK:
-    case INDEX_TRAILING_DATA:
-        return false;
-    default:
-        return true;
-    }
-}
-
 int pack_tars_list(struct pack_source *source, const struct pack_options *options)
 {
+    struct teller teller = {.source = source, .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct index_observer observer = {.context = &teller, .problem = tell};
     char base[PATH_MAX];
     int fault = 0;
 
@@ -79,15 +106,12 @@ int pack_tars_list(struct pack_source *source, const struct pack_options *option
     if (!fault)
         fault = shards_check(&source->shards);
     if (!fault)
-        fault = index_open(&source->index, &source->shards, options->threads, "none");
+        fault = index_open_observed(&source->index, &source->shards, options->threads, &observer);
     if (!fault)
         fault = refuse_damage(source->index, options);
     if (!fault)
         fault = reader_open(&source->reader, source->index, 0, READER_DIRECT_AUTO);
     for (uint64_t s = 0; !fault && s < source->index->sample_count; s++)
         fault = list_sample(source, s);
-    for (int kind = 0; !fault && kind < INDEX_PROBLEM_KINDS; kind++)
-        if (leaves_out((enum index_problem)kind))
-            source->listing.left_out[kind] = source->index->problems[kind];
     return fault;
 }

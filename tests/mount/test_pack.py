@@ -445,6 +445,16 @@ class Shards(PackCase):
         self.assertEqual(summary["left_out"], {"truncated": 1})
         self.assertEqual(summary["samples"], 5)
 
+    def test_members_of_shards_that_are_left_out_are_named_and_counted(self):
+        path = tars.write_shard(self.tmp / "a.tar", [(b"._x.jpg", b"1"), (b"../a.jpg", b"2"), (b"noext", b"3"),
+                                                     (b"b.jpg", b"4"), (b"b.txt", b"")])
+        summary = self.pack(source=[path])
+        self.assertEqual(summary["left_out"], {"litter": 1, "no-extension": 1})
+        for text in ("left out: %s: offset 512: '._x.jpg': litter" % path, "'noext': no-extension",
+                     "warning: %s: offset 1536: '../a.jpg': unsafe-path" % path, "'b.txt': empty"):
+            self.assertIn(text, summary["said"])
+        self.assertEqual(members(self.shards()), [("a.jpg", b"2"), ("b.jpg", b"4"), ("b.txt", b"")])
+
     def test_a_member_that_is_copied_in_pieces_is_whole(self):
         data_set = tars.make_dataset(self.tmp / "old", 3, shards=1, fields=("bin", "jpg"), size=lambda i: (5 << 20) + i)
         self.pack(source=[self.tmp / "old"])
