@@ -2,6 +2,7 @@
 #include "images.h"
 
 #include "../core/clock.h"
+#include "../core/progress.h"
 #include "../core/reader.h"
 #include "../core/report.h"
 #include "../loader/cores.h"
@@ -41,6 +42,7 @@ struct work {
     uint64_t next;        /* member */
     atomic_ullong pictures, bytes, jpeg, png;
     atomic_int fault;
+    struct progress progress;
 };
 
 /* One thread's. */
@@ -202,6 +204,7 @@ static void *take_some(void *context)
         more = read_next(work, hand, &picture);
         pthread_mutex_unlock(&work->lock);
         fault = more < 0 ? more : more ? check_picture(work, hand, &picture) : 0;
+        progress_add(&work->progress, more > 0);
     }
     if (fault)
         atomic_store(&work->fault, fault);
@@ -226,6 +229,15 @@ static void run(struct work *work, unsigned threads)
     while (started)
         pthread_join(others[--started], NULL);
     free(others);
+}
+
+static uint64_t count_pictures(const struct work *work)
+{
+    uint64_t count = 0;
+
+    for (uint64_t m = 0; m < work->index->member_count; m++)
+        count += work->formats[work->index->members[m].field] != NULL;
+    return count;
 }
 
 /* What the loader decodes by default. */
@@ -274,7 +286,9 @@ int check_images(const struct dataset *dataset, unsigned threads, struct check_p
     if (!fault)
         fault = reader_open(&work.reader, index, 0, dataset->config->direct);
     if (!fault) {
+        progress_open(&work.progress, "decoding", count_pictures(&work), 0, PROGRESS_ITEMS);
         run(&work, threads);
+        progress_close(&work.progress);
         fault = atomic_load(&work.fault);
     }
     reader_close(work.reader);
