@@ -438,6 +438,19 @@ def dump_folder():
 
 
 @kind
+def folder_with_a_size():
+    """POSIX: how much it may hold. There is no data."""
+    return Tar().put("a.jpg").put("d/", blocks=head(b"d/", 700, b"5"), folder=True).put("d/b.jpg").apart()
+
+
+@kind
+def folder_with_data():
+    """Against POSIX; GNU tar skips it, and tarfile and libarchive take it for a header."""
+    return Tar().put("a.jpg").put("d/", folder=True, stop=True, blocks=head(b"d/", 700, b"5") +
+                                  tars.padded(noise("d", 700))).put("b.jpg").ends("corrupt-header")
+
+
+@kind
 def other_kinds():
     """GNU's list of long names, the rest of a file of another volume, and kinds that nobody knows."""
     tar = Tar(gnu).put("a.jpg")
