@@ -105,8 +105,8 @@ enum sl_bad {
 };
 
 /* Of one sample in a batch; below 0: a negative errno, why it is bad. -EBADMSG: damaged beyond
- * decoding; -ENOTSUP: a kind that is not decoded, or in a tar a link to another member, whose bytes a mount
- * would show; -EFBIG: over a limit; else what reading gave. */
+ * decoding; -ENOTSUP: a kind that is not decoded, or in a tar a link to another member, whose bytes
+ * a mount would show; -EFBIG: over a limit; else what reading gave. */
 enum sl_sample_status {
     SL_SAMPLE_GOOD = 0,
     SL_SAMPLE_DAMAGED = 1,  /* decoded, but data were missing or wrong: parts may be grey */
