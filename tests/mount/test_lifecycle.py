@@ -11,6 +11,7 @@ import time
 
 import harness
 import processes
+import slow
 import tars
 import torch_order
 from harness import MountCase, wait_gone, wait_until
@@ -150,6 +151,21 @@ class Ends(LifeCase):
             self.assertEqual(harness.mounts(os.path.basename(where)), [])
 
 
+class StartingSlowly(slow.SlowCase):
+    def test_who_kills_the_starting_process_gets_no_mount_later(self):
+        # Slow storage, so that the walk takes long enough to be met in it.
+        data_set = tars.make_dataset(self.tmp / "shards", 20000, shards=1, size=lambda i: 0)
+        shards = self.storage(self.tmp / "shards", "delay_ms=50,direct_io").shards(data_set)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            where = self.mountpoint()
+            process = subprocess.Popen([str(word) for word in self.command(shards, where)])
+            wait_until(lambda: len(Starting.daemons(where)) >= 2 or process.poll() is not None, "the daemon is forked")
+            process.send_signal(number)
+            process.wait()
+            wait_until(lambda: not Starting.daemons(where), "the daemon ends too")
+            self.assertFalse(os.path.ismount(where))
+
+
 class Starting(MountCase):
     def test_it_starts_with_the_standard_streams_closed(self):
         data_set = tars.make_dataset(self.tmp / "shards", 10)
@@ -162,18 +178,6 @@ class Starting(MountCase):
             self.assertEqual(len(os.listdir(os.path.join(where, "current", "rank-0"))), 10)
             self.assertEqual(harness.run(["fusermount3", "-u", where]).returncode, 0)
             wait_until(lambda: not self.daemons(where), "the daemon ends")
-
-    def test_who_kills_the_starting_process_gets_no_mount_later(self):
-        # Many members, so that the walk takes long enough to be met in it.
-        data_set = tars.make_dataset(self.tmp / "shards", 60000, shards=1, size=lambda i: 0)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-            where = self.mountpoint()
-            process = subprocess.Popen([str(word) for word in self.command(data_set.shards, where)])
-            wait_until(lambda: len(self.daemons(where)) >= 2 or process.poll() is not None, "the daemon is forked")
-            process.send_signal(number)
-            process.wait()
-            wait_until(lambda: not self.daemons(where), "the daemon ends too")
-            self.assertFalse(os.path.ismount(where))
 
     @staticmethod
     def daemons(where):
