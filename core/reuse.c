@@ -103,7 +103,8 @@ static bool file_is_as_it_was(const struct saved *saved, size_t part, int fd,
         return false;
     shard->size = (uint64_t)status.st_size;
     shard->modified = status.st_mtim;
-    shard->changed = status.st_ctim;
+    /* Not when its inode changed: only some of its headers are looked at here, so the reader looks
+     * at each member's, also for its later parts (core/reader.h). */
     shard->device = status.st_dev;
     shard->inode = status.st_ino;
     return shard->size == was->size && status.st_mtim.tv_sec == was->modified_s &&

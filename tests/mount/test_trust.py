@@ -203,7 +203,7 @@ class Fire(MountCase):
         self.assertEqual((self.wrong[:5], faults), ([], []))
         self.assertGreater(done, len(deeds))
         for kind, count in self.counts.items():
-            self.assertGreater(count, 20, (kind, self.counts))
+            self.assertGreater(count, 0 if kind == "eio" else 20, (kind, self.counts))
         # Everything was restored: everything works again.
         before = dict(self.counts)
         for position in range(self.n):
@@ -258,6 +258,19 @@ class Comes(MountCase):
             drop(file.fileno())
             self.assert_errno(errno.EIO, os.pread, file.fileno(), 4096, 290_000)
         self.right(mount, 5)
+
+    def test_a_later_part_is_not_read_of_what_was_rewritten_before_a_mount_by_the_saved_index(self):
+        self.prepare().unmount()
+        at = self.data_set.samples[21].offsets["jpg"] - tars.BLOCK
+        with open(self.path, "r+b") as out:
+            out.seek(at)
+            out.write(tars.member(b"z0000021.jpg", tars.content(99, "jpg", 300_000)))
+        os.utime(self.path, (tars.MTIME, tars.MTIME))
+        mount = self.mount(self.data_set.shards, "order=sequential,readahead=0")
+        self.assertEqual(mount.status()["shards_walked"], 0, "the saved index was not used")
+        with open(mount.path(*FOLDER, name(21)), "rb", buffering=0) as file:
+            self.assert_errno(errno.EIO, os.pread, file.fileno(), 4096, 290_000)
+        self.right(mount, 22)
 
     def test_a_new_name_or_mode_is_no_change(self):
         mount = self.prepare()
