@@ -18,7 +18,6 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define POLL_NS  20000000L
 #define PART     ".part"
 #define NOTE     ".info"
 #define FIRST    "shufflefs-unpacked 1\n"
@@ -37,54 +36,6 @@ struct copy {
     XXH3_state_t *sum;
     uint64_t sum_bytes; /* covered by `sum` */
 };
-
-static void pause_shortly(void)
-{
-    const struct timespec pause = {.tv_nsec = POLL_NS};
-
-    nanosleep(&pause, NULL);
-}
-
-void copies_file(char file[COPIES_FILE], const char *name, const char *ending)
-{
-    snprintf(file, COPIES_FILE, "%s%s", name, ending);
-}
-
-bool copies_is_still(const struct copies *copies, int fd, const char *file)
-{
-    struct stat mine, there;
-
-    return fstat(fd, &mine) == 0 &&
-           fstatat(copies->folder, file, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
-           mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
-}
-
-bool copies_lock(struct copies *copies)
-{
-    uint64_t end = clock_now_ns() + copies->patience_ns;
-
-    pthread_mutex_lock(&copies->mutex);
-    if (!copies->locks)
-        return false;
-    while (flock(copies->lock, LOCK_EX | LOCK_NB)) {
-        if (errno == EINTR)
-            continue;
-        if (errno != EWOULDBLOCK || copies->lock_hangs || clock_now_ns() > end) {
-            copies->lock_hangs = true;
-            return false;
-        }
-        pause_shortly();
-    }
-    copies->lock_hangs = false;
-    return true;
-}
-
-void copies_unlock(struct copies *copies, bool locked)
-{
-    if (locked)
-        flock(copies->lock, LOCK_UN);
-    pthread_mutex_unlock(&copies->mutex);
-}
 
 void copies_name(char name[COPIES_NAME], const char *path, const char *base, uint64_t size,
                  const struct timespec *modified, ino_t inode)
@@ -300,7 +251,7 @@ static int wait_for_part(struct copies *copies, const char *part, int *fd)
         } else if (clock_now_ns() - since > copies->patience_ns) {
             return -ETIMEDOUT;
         }
-        pause_shortly();
+        copies_pause();
     }
     return fault;
 }

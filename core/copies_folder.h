@@ -1,4 +1,5 @@
-/* What core/copies.c and core/copies_room.c share: the open folder. Private to them. */
+/* The open folder of unpacked copies: what core/copies.c and core/copies_room.c share. Private to
+ * them. */
 #ifndef SHUFFLEFS_COPIES_FOLDER_H
 #define SHUFFLEFS_COPIES_FOLDER_H
 
@@ -27,6 +28,9 @@ struct copies {
 
 /* NAME and an ending. */
 void copies_file(char file[COPIES_FILE], const char *name, const char *ending);
+
+/* Before the next look at what somebody else is about to do. */
+void copies_pause(void);
 
 /* Whether the open file still has that name. */
 bool copies_is_still(const struct copies *copies, int fd, const char *file);
