@@ -183,6 +183,8 @@ static int open_data(const struct check_request *request, struct check_result *r
     result->opened = !fault;
     result->faulty = fault != 0;
     /* A refusal (no sample, one shard twice) comes when all shards were walked. */
+    if (fault == -ENODATA)
+        check_problems_add(result->problems, CHECK_NO_SAMPLE, CHECK_NO_SHARD, NULL, 0, NULL);
     if (fault == -ENODATA || fault == -EINVAL)
         return 0;
     return fault && fault != -ENOMEM ? walk_each(request, result) : fault;

@@ -61,6 +61,7 @@ static const struct {
     [CHECK_OTHER_DATA] = {"other-data", ERROR, "other shards than expected, or in another order"},
     [CHECK_OTHER_ORDER] = {"other-order", ERROR,
                            "another seed, order, remainder, fields or label than expected"},
+    [CHECK_NO_SAMPLE] = {"no-sample", ERROR, "nothing in the shards is a sample that can be read"},
     [CHECK_LEFT_OUT] = {"left-out", ERROR,
                         "a compressed shard without a copy; nothing of it is read"},
     [CHECK_NO_IDX] = {"no-idx", ERROR, "no index for DALI was written"},

@@ -26,6 +26,7 @@ enum check_kind {
     CHECK_SPLIT_WRONG,       /* of the split: not what it should be; a fault of this program */
     CHECK_OTHER_DATA,        /* the fingerprint's first half is not the expected one */
     CHECK_OTHER_ORDER,       /* its second half */
+    CHECK_NO_SAMPLE,         /* of the data set */
     CHECK_LEFT_OUT,          /* of a shard: compressed, and not unpacked */
     CHECK_NO_IDX,            /* of a shard: DALI's index was not written */
     CHECK_KINDS

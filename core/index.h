@@ -47,9 +47,9 @@ struct saved;
 
 /* Takes the index from where it is saved, `place` (as store_open()'s `wanted` in core/store.h: a
  * file, a folder for many, NULL: the user's cache folder, "none"), as far as the shards are still
- * what they were when they were walked: base name, size, modification time and some of the members'
- * headers. Walks the other ones, and saves the index anew; where that cannot be, one warning says
- * why, and it stays in memory.
+ * what they were when they were walked: base name, size, the file's and its inode's times, and some
+ * of the members' headers. Walks the other ones, and saves the index anew; where that cannot be,
+ * one warning says why, and it stays in memory.
  *
  * Walks shards with `threads` threads (0: as many as suit the machine). Problems are counted,
  * and one warning line a shard is reported, with its path and for its first problem the offset and

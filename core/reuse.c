@@ -103,12 +103,13 @@ static bool file_is_as_it_was(const struct saved *saved, size_t part, int fd,
         return false;
     shard->size = (uint64_t)status.st_size;
     shard->modified = status.st_mtim;
-    /* Not when its inode changed: only some of its headers are looked at here, so the reader looks
-     * at each member's, also for its later parts (core/reader.h). */
+    shard->changed = status.st_ctim;
     shard->device = status.st_dev;
     shard->inode = status.st_ino;
     return shard->size == was->size && status.st_mtim.tv_sec == was->modified_s &&
            (uint64_t)status.st_mtim.tv_nsec == was->modified_ns &&
+           status.st_ctim.tv_sec == was->changed_s &&
+           (uint64_t)status.st_ctim.tv_nsec == was->changed_ns &&
            headers_are_there(saved, part, fd);
 }
 

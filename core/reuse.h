@@ -17,7 +17,7 @@ int reuse_match(const struct saved *saved, const struct index *index, size_t *pa
 /* Whether the saved index has just these shards, in this order, and can stand as it is. */
 bool reuse_is_whole(const struct saved *saved, const struct index *index, const size_t *parts);
 
-/* Looks at the shard's file: whether it has the saved size and modification time and some of its
+/* Looks at the shard's file: whether it has the saved size and times and some of its
  * members' headers are where they were, and the saved part is sound. Sets the shard's size, time,
  * device and inode. Marks as in saved_check_part(). Any thread. */
 bool reuse_check(const struct saved *saved, size_t part, struct index_shard *shard,

@@ -1,17 +1,15 @@
-/* An index as a file. Owns the block that it is mapped or read into; knows no place, no lock and no
+/* An index as a file. Owns the block that it is read into; knows no place, no lock and no
  * shard's file. */
 #include "saved.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -19,12 +17,6 @@
 #define BYTE_ORDER_MARK 0x01020304u
 /* Far more than fits any file, and far from overflow when a few are added up. */
 #define COUNT_MOST ((uint64_t)1 << 48)
-
-#ifndef XFS_SUPER_MAGIC
-#define XFS_SUPER_MAGIC 0x58465342
-#endif
-#define ZFS_MAGIC      0x2fc12fc1
-#define BCACHEFS_MAGIC 0xca451a4e
 
 static const char magic[16] = "shufflefs index";
 
@@ -86,28 +78,6 @@ static struct layout lay_out(const struct saved_header *header)
     return at;
 }
 
-static bool is_local(int fd)
-{
-    struct statfs status;
-
-    if (fstatfs(fd, &status))
-        return false;
-    switch ((unsigned long)status.f_type) {
-    case EXT4_SUPER_MAGIC:
-    case XFS_SUPER_MAGIC:
-    case BTRFS_SUPER_MAGIC:
-    case F2FS_SUPER_MAGIC:
-    case TMPFS_MAGIC:
-    case RAMFS_MAGIC:
-    case OVERLAYFS_SUPER_MAGIC:
-    case ZFS_MAGIC:
-    case BCACHEFS_MAGIC:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static int read_whole(int fd, char *to, size_t bytes)
 {
     for (size_t at = 0; at < bytes;) {
@@ -139,22 +109,20 @@ static int look_at_start(int fd, size_t *bytes)
                                                                  : 0;
 }
 
+/* Read, not mapped: whoever writes to the file where it stands would write into the tables of every
+ * mount, or take the pages away from under it. */
 static int open_block(int fd, char **block, size_t *bytes)
 {
-    bool local = is_local(fd);
     int fault = look_at_start(fd, bytes);
     void *at;
 
     if (fault)
         return fault;
-    at = local ? mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0)
-               : mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    at = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return -errno;
-    if (local)
-        madvise(at, *bytes, MADV_WILLNEED);
-    else
-        fault = read_whole(fd, at, *bytes);
+    madvise(at, *bytes, MADV_HUGEPAGE); /* fewer faults; nothing hangs on it */
+    fault = read_whole(fd, at, *bytes);
     if (fault)
         munmap(at, *bytes);
     *block = at;
@@ -546,6 +514,8 @@ int saved_write(int fd, const struct index *index, struct saved_shard *shards,
         shards[i].size = index->shards[i].size;
         shards[i].modified_s = index->shards[i].modified.tv_sec;
         shards[i].modified_ns = (uint64_t)index->shards[i].modified.tv_nsec;
+        shards[i].changed_s = index->shards[i].changed.tv_sec;
+        shards[i].changed_ns = (uint64_t)index->shards[i].changed.tv_nsec;
         shards[i].hash = index->shards[i].hash;
         shards[i].checksum = checksum_of_part(&shards[i], index->members, index->first, index->keys,
                                               index->class_texts);

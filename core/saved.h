@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 /* Goes up with every change of the file's form, and of what a walk makes of a tar. */
-#define SAVED_VERSION 2
+#define SAVED_VERSION 3
 
 struct saved_header {
     char magic[16];
@@ -45,6 +45,8 @@ struct saved_shard {
     uint64_t size; /* of the file, bytes */
     int64_t modified_s;
     uint64_t modified_ns;
+    int64_t changed_s; /* its inode: a rewrite under the old time shows there */
+    uint64_t changed_ns;
     uint64_t hash;  /* as in struct index_shard */
     uint64_t bytes; /* of its members */
     uint64_t first_sample, first_member, key_at, text_at;
@@ -68,11 +70,9 @@ struct saved {
     char *keys, *texts; /* texts: NULL where there are none */
 };
 
-/* Maps the file at `path`; where its file system is not known to be local, reads it: a file that is
- * replaced on a server takes the pages away from under a mapping. The block may be written to,
- * which changes nothing in the file. Checks all but the shards' parts. Returns 0 or a negative
- * errno, not reported: -ENOENT; -EINVAL: not an index of ours; -EPROTONOSUPPORT: one of another
- * version; -EBADMSG: damaged; what open() and read() say. */
+/* Reads the file at `path` into memory of its own, which may be written to. Checks all but the
+ * shards' parts. Returns 0 or a negative errno, not reported: -ENOENT; -EINVAL: not an index of
+ * ours; -EPROTONOSUPPORT: one of another version; -EBADMSG: damaged; what open() and read() say. */
 int saved_open(struct saved **out, const char *path);
 void saved_close(struct saved *saved); /* NULL is fine */
 

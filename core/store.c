@@ -29,11 +29,15 @@
 #define PATIENCE_NS (30 * UINT64_C(1000000000))
 #define POLL_NS     (20 * 1000 * 1000)
 #define BEAT_NS     UINT64_C(1000000000)
+/* More than any writer beats. */
+#define BEATS_MOST ((uint64_t)1 << 40)
 /* Saved indexes kept of shards whose names begin alike: some shards of a data set, all of them, an
  * earlier version. */
 #define SIBLINGS_MOST 8
 #define STEM_MOST     40
-#define KIN_BYTES     17 /* 16 digits and a '-' */
+/* Seconds: 60 days. */
+#define FORGOTTEN_S (60 * 86400)
+#define KIN_BYTES   17 /* 16 digits and a '-' */
 
 struct store {
     char *path, *fresh; /* the saved index, and the new one */
@@ -115,7 +119,10 @@ static int find_place(struct store *store, const char *wanted, const struct shar
     if (store->folder) {
         fault = name_file(store, shards);
     } else {
-        store->path = wanted ? strdup(wanted) : NULL;
+        /* Of a link the file that it leads to is replaced, where there is one. */
+        store->path = wanted ? realpath(wanted, NULL) : NULL;
+        if (wanted && !store->path)
+            store->path = strdup(wanted);
         fault = store->path ? 0 : -ENOMEM;
     }
     if (!fault && asprintf(&store->fresh, "%s" NEW, store->path) < 0) {
@@ -324,6 +331,16 @@ static int wait_for(struct store *store, int fd)
     return fault;
 }
 
+/* Whether this is what a writer leaves when it is killed: nothing, its beats, or an index. */
+static bool is_ours(int fd)
+{
+    uint64_t first = 0;
+    ssize_t got = pread(fd, &first, sizeof first, 0);
+
+    return got == 0 || (got == (ssize_t)sizeof first &&
+                        (first < BEATS_MOST || memcmp(&first, "shufflef", sizeof first) == 0));
+}
+
 enum store_turn store_begin(struct store *store)
 {
     int fd, fault;
@@ -332,7 +349,8 @@ enum store_turn store_begin(struct store *store)
         return STORE_WITHOUT;
     fd = open(store->fresh, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0644);
     if (fd < 0) {
-        warn(store, store->path, strerror(errno), "the index is not saved");
+        bool place = errno == ENOENT || errno == EACCES || errno == EROFS;
+        warn(store, place ? store->path : store->fresh, strerror(errno), "the index is not saved");
         return STORE_WITHOUT;
     }
     fault = wait_for(store, fd);
@@ -348,6 +366,12 @@ enum store_turn store_begin(struct store *store)
     if (!is_still(fd, store->fresh)) {
         close(fd);
         return STORE_CHANGED;
+    }
+    if (!is_ours(fd)) {
+        close(fd);
+        warn(store, store->fresh, "not a file of this program's, so it is not replaced",
+             "the index is not saved");
+        return STORE_WITHOUT;
     }
     store->fd = fd;
     /* A killed writer's remains would look like an index. */
@@ -384,6 +408,27 @@ static void remove_old_kin(struct store *store)
         free_kin(kin, count);
 }
 
+/* Data sets go, and their indexes stay: of a folder for many those that nobody has used for long.
+ */
+static void remove_forgotten(const struct store *store)
+{
+    DIR *folder = store->folder ? opendir(store->folder) : NULL;
+    time_t now = time(NULL);
+    struct dirent *entry;
+
+    while (folder && (entry = readdir(folder))) {
+        size_t length = strlen(entry->d_name), suffix = strlen(SUFFIX);
+        struct stat status;
+        if (length > suffix && strcmp(entry->d_name + length - suffix, SUFFIX) == 0 &&
+            fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(status.st_mode) && now - status.st_mtim.tv_sec > FORGOTTEN_S &&
+            now - status.st_atim.tv_sec > FORGOTTEN_S)
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    }
+    if (folder)
+        closedir(folder);
+}
+
 /* No fsync: after a power cut a file may be shorter or full of zeros, which its checksums tell. */
 bool store_keep(struct store *store, const struct index *index, struct saved_shard *shards,
                 const char *const *remarks)
@@ -400,6 +445,7 @@ bool store_keep(struct store *store, const struct index *index, struct saved_sha
         unlink(store->fresh);
     } else {
         remove_old_kin(store);
+        remove_forgotten(store);
     }
     close(store->fd);
     store->fd = -1;

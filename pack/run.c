@@ -62,6 +62,25 @@ static int refuse_output_inside(const struct run *run)
     return fault;
 }
 
+/* A folder of shards that gets the packed ones too would have each sample twice. */
+static int refuse_output_beside_source(const struct run *run)
+{
+    struct stat output, source;
+
+    if (!run->source.index || fstat(run->folder_fd, &output))
+        return 0;
+    for (size_t i = 0; i < run->options->source_count; i++) {
+        const char *name = run->options->sources[i];
+        if (stat(name, &source) || !S_ISDIR(source.st_mode) || source.st_dev != output.st_dev ||
+            source.st_ino != output.st_ino)
+            continue;
+        report_error("-o %s/%s: within %s, which is packed: its samples would be there twice",
+                     run->options->output.folder, run->options->output.text, name);
+        return -EINVAL;
+    }
+    return 0;
+}
+
 /* A shard that is read must not be one that is written: it would be gone before all of it was read.
  */
 static int refuse_output_over_source(const struct run *run)
@@ -127,6 +146,8 @@ static int prepare(struct run *run)
         return fault;
     }
     fault = refuse_output_over_source(run);
+    if (!fault)
+        fault = refuse_output_beside_source(run);
     if (!fault)
         fault = pack_state_open(&run->state, &options->output, run->folder_fd, &run->plan,
                                 options->force);

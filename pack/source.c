@@ -87,6 +87,7 @@ void pack_source_close(struct pack_source *source)
 {
     reader_close(source->reader);
     index_close(source->index);
+    unpack_close(source->unpack);
     shards_close(&source->shards);
     if (source->root >= 0)
         close(source->root);

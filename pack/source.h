@@ -9,6 +9,7 @@
 
 #include "../core/index.h"
 #include "../core/reader.h"
+#include "../core/unpack.h"
 #include "listing.h"
 #include "options.h"
 
@@ -21,6 +22,7 @@ struct pack_source {
     const char *root_path; /* of a folder: as given; NULL: shards */
     int root;              /* of a folder, opened; else -1 */
     struct shard_list shards;
+    struct unpack *unpack; /* copies of compressed shards */
     struct index *index;
     struct reader *reader;
 };

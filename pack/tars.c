@@ -51,15 +51,22 @@ static void tell(void *context, size_t shard, enum index_problem problem, const 
 }
 
 /* What was lost on the way into the index: more than a file that never was a sample's. */
-static int refuse_damage(const struct index *index, const struct pack_options *options)
+static int refuse_damage(const struct pack_source *source, const struct pack_options *options)
 {
+    const struct index *index = source->index;
+    size_t faulty = unpack_figures(source->unpack).faulty;
     static const enum index_problem losses[] = {INDEX_TRUNCATED, INDEX_CORRUPT_HEADER,
                                                 INDEX_COMPRESSED, INDEX_NOT_A_TAR,
                                                 INDEX_DUPLICATE_FIELD};
+    if (faulty && options->damaged != PACK_DAMAGED_SKIP) {
+        report_error("%zu compressed shard%s cut or corrupt; --damaged skip packs the rest of them",
+                     faulty, faulty == 1 ? " is" : "s are");
+        return -EBADMSG;
+    }
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
         if (!index->problems[losses[i]] || options->damaged == PACK_DAMAGED_SKIP)
             continue;
-        report_error("the shards are damaged (%s: %llu); --damaged skip packs the rest of them",
+        report_error("not all of the shards can be read (%s: %llu); --damaged skip packs the rest",
                      index_problem_name(losses[i]), (unsigned long long)index->problems[losses[i]]);
         return -EBADMSG;
     }
@@ -106,9 +113,14 @@ int pack_tars_list(struct pack_source *source, const struct pack_options *option
     if (!fault)
         fault = shards_check(&source->shards);
     if (!fault)
-        fault = index_open_observed(&source->index, &source->shards, options->threads, &observer);
+        fault = unpack_open(&source->unpack, &source->shards, NULL, 0, UNPACK_PATIENCE_MS);
+    if (!fault) {
+        struct shard_list list = source->shards;
+        list.files = unpack_files(source->unpack);
+        fault = index_open_observed(&source->index, &list, options->threads, &observer);
+    }
     if (!fault)
-        fault = refuse_damage(source->index, options);
+        fault = refuse_damage(source, options);
     if (!fault)
         fault = reader_open(&source->reader, source->index, 0, READER_DIRECT_AUTO);
     for (uint64_t s = 0; !fault && s < source->index->sample_count; s++)

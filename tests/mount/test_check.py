@@ -156,7 +156,7 @@ class Check(CheckCase):
         self.assertIn("not-a-tar", result.stdout)
         self.assertIn("no sample in 1 shard", result.stderr)
         found = self.json(path, code=1)
-        self.assertEqual(([group["kind"] for group in found["problems"]], found["sound"]), (["not-a-tar"], False))
+        self.assertEqual(([group["kind"] for group in found["problems"]], found["sound"]), (["not-a-tar", "no-sample"], False))
         self.assertNotIn("samples", found)
 
     def test_every_key_and_kind_is_in_the_manual(self):

@@ -1,4 +1,5 @@
 """shufflefs-pack: what it writes, who reads it, and that neither a kill nor a full disk leaves half a shard."""
+import gzip
 import hashlib
 import importlib.util
 import io
@@ -440,7 +441,7 @@ class Shards(PackCase):
         data = read(data_set.shards[0])
         tars.write_file(data_set.shards[0], data[:data_set.samples[5].offsets["jpg"] + 10])
         said = self.pack(code=1, source=[self.tmp / "old"])["said"]
-        self.assertIn("the shards are damaged (truncated: 1)", said)
+        self.assertIn("not all of the shards can be read (truncated: 1)", said)
         summary = self.pack("--damaged", "skip", source=[self.tmp / "old"])
         self.assertEqual(summary["left_out"], {"truncated": 1})
         self.assertEqual(summary["samples"], 5)
@@ -513,6 +514,24 @@ class Refusals(PackCase):
             said = self.pack("--force", code=1, source=source, pattern="train-%06d.tar")["said"]
             self.assertIn("is one of the shards that are packed", said)
             self.assertEqual(digest(self.out.iterdir()), before)
+
+    def test_a_folder_of_shards_does_not_get_its_samples_twice(self):
+        data_set = tars.make_dataset(self.out, 30, shards=3)
+        before = digest(data_set.shards)
+        said = self.pack(code=1, source=[self.out], pattern="other-%d.tar")["said"]
+        self.assertIn("its samples would be there twice", said)
+        self.assertEqual(digest(self.out.iterdir()), before)
+
+    def test_compressed_shards_are_packed_as_their_copies_are(self):
+        data_set = tars.make_dataset(self.tmp / "s", 30, shards=2)
+        with open(data_set.shards[1], "rb") as plain, gzip.open(data_set.shards[1] + ".gz", "wb") as packed:
+            packed.write(plain.read())
+        os.utime(data_set.shards[1] + ".gz", (tars.MTIME, tars.MTIME))
+        self.pack(source=data_set.shards)
+        plain = digest(self.shards())
+        self.empty()
+        self.pack(source=[data_set.shards[0], data_set.shards[1] + ".gz"])
+        self.assertEqual(digest(self.shards()), plain)
 
     def test_names_that_no_longer_sort_as_numbers_are_told(self):
         tree(self.source, classes=1, each=12)

@@ -242,6 +242,22 @@ class Saved(slow.SlowCase):
         self.walked()
         self.assertEqual(os.stat(self.place).st_mode & 0o777, 0o444)
 
+    def test_what_is_written_to_its_file_is_nothing_to_a_mount(self):
+        self.walked()
+        mount, status = self.open()
+        self.assertEqual(status["shards_walked"], 0)
+        names = mount.list("epoch-0", "rank-0.keys")
+        os.chmod(self.place, 0o644)
+        size = os.path.getsize(self.place)
+        with open(self.place, "r+b") as file:
+            file.write(os.urandom(size))
+        self.assertEqual(mount.list("epoch-0", "rank-0.keys"), names)
+        os.truncate(self.place, 0)
+        for name in mount.list("epoch-7", "rank-0"):
+            sample = int(os.getxattr(mount.path("epoch-7", "rank-0", name), "user.shufflefs.sample"))
+            self.assertEqual(mount.read("epoch-7", "rank-0", name), self.data_set.data(sample, name.split(".")[1]))
+        mount.unmount()
+
     def test_readers_of_a_replaced_index_go_on(self):
         mount, _ = self.open()
         os.utime(self.data_set.shards[0], (TOUCH + 1, TOUCH + 1))

@@ -124,6 +124,7 @@ Test(check, a_split_gone_through_is_as_it_is_worked_out)
     struct config config;
 
     config_init(&config);
+    cr_assert_eq(config_set(&config, "index", "none", "-o", "/"), 0);
     for (int kind = 0; kind < 2; kind++) {
         config.order.kind = kind ? ORDER_SEQUENTIAL : ORDER_TORCH;
         for (int remainder = 0; remainder < 3; remainder++)
@@ -142,6 +143,7 @@ Test(check, a_last_batch_of_one_is_seen_and_a_batch_without_one_is_named)
     struct check_split split;
 
     config_init(&config);
+    cr_assert_eq(config_set(&config, "index", "none", "-o", "/"), 0);
     config.world = 2;
     cr_assert_eq(check_split_make(&split, &config, 66, 32), 0);
     cr_assert_eq(split.last_of_longest, 1);
@@ -235,6 +237,7 @@ static void check_pictures(unsigned threads)
     struct config config;
 
     config_init(&config);
+    cr_assert_eq(config_set(&config, "index", "none", "-o", "/"), 0);
     config.label = CONFIG_LABEL_NONE;
     cr_assert_eq(shards_add(&config.shards, folder.shards.paths[0], "/"), 0);
     cr_assert_eq(dataset_open(&dataset, &config), 0);

@@ -314,9 +314,11 @@ Test(pack, label_files_take_names_with_blanks_and_refuse_two_answers)
     const char *unused;
     char path[128];
 
+    static const char labels[] = "# comment\n\na/b c.jpg  17 \n./x\tdog\r\nlast cat";
+
     folder_make(&folder);
     snprintf(path, sizeof path, "%s/labels", folder.path);
-    folder_add_bytes(&folder, "labels", "# comment\n\na/b c.jpg  17 \n./x\tdog\r\nlast cat", 47);
+    folder_add_bytes(&folder, "labels", labels, strlen(labels));
     report_watch(NULL);
     cr_assert_eq(pack_label_file_open(&file, path), 0);
     cr_assert_str_eq(pack_label_file_find(file, "a/b c.jpg", 9), "17");

@@ -185,6 +185,24 @@ Test(saved, a_shard_rewritten_with_size_and_time_kept_is_seen_by_its_headers)
     end();
 }
 
+/* The headers are all as they were; when its inode changed nobody can set back. */
+Test(saved, labels_rewritten_under_size_and_time_are_seen)
+{
+    struct stat before;
+    char path[400];
+
+    begin();
+    expect(3);
+    snprintf(path, sizeof path, "%s/a-0.tar", folder.path);
+    cr_assert_eq(stat(path, &before), 0);
+    write_at("a-0.tar", 3 * 512, "9", 1);
+    cr_assert_eq(utimensat(AT_FDCWD, path, (struct timespec[]){before.st_mtim, before.st_mtim}, 0),
+                 0);
+    expect(1);
+    cr_assert_str_eq(set->class_texts, "9");
+    end();
+}
+
 Test(saved, shards_added_taken_away_and_moved_leave_the_rest)
 {
     char *last;
@@ -324,11 +342,28 @@ Test(saved, a_killed_writers_remains_are_taken_over)
 
     begin();
     snprintf(remains, sizeof remains, "%s.new", place);
-    folder_add_bytes(&folder, "set.index.new", "half of it", 10);
+    folder_add_bytes(&folder, "set.index.new", "\7\0\0\0\0\0\0\0half of it", 18);
     drop_shard(3);
     expect(3);
     expect(0);
     cr_assert(access(remains, F_OK) != 0);
+    end();
+}
+
+Test(saved, what_is_no_writers_remains_is_left_alone)
+{
+    size_t size;
+    char *left;
+
+    begin();
+    folder_add_bytes(&folder, "set.index.new", "somebody's notes", 16);
+    drop_shard(3);
+    cr_assert_eq(open_at(place), 0);
+    cr_assert(!set->place && set->walked == 3);
+    cr_assert(report_watch("set.index.new: not a file of this program's"));
+    left = folder_read(&folder, "set.index.new", &size);
+    cr_assert(size == 16 && memcmp(left, "somebody's notes", 16) == 0);
+    free(left);
     end();
 }
 

@@ -599,6 +599,7 @@ Test(unpack, a_data_set_is_the_same_one_compressed_or_not)
     begin();
     tar = make_tar(5, 1, &size);
     config_init(&config);
+    cr_assert_eq(config_set(&config, "index", "none", "-o", "/"), 0);
     folder_add_bytes(&folder, "a.tar", tar, size);
     cr_assert_eq(shards_add(&config.shards, "a.tar", folder.path), 0);
     cr_assert_eq(dataset_open(&set, &config), 0);
