@@ -91,6 +91,16 @@ static int read_whole(int fd, char *to, size_t bytes)
     return 0;
 }
 
+/* 0; -EINVAL: it is none of ours. A header of zeros is what a power cut leaves of one. */
+static int judge_magic(const char start[sizeof magic])
+{
+    static const char zeros[sizeof magic];
+
+    if (memcmp(start, magic, sizeof magic) == 0)
+        return 0;
+    return memcmp(start, zeros, sizeof zeros) == 0 ? -EBADMSG : -EINVAL;
+}
+
 /* Anything but an index is told by its first bytes alone, however long it is. */
 static int look_at_start(int fd, size_t *bytes)
 {
@@ -104,9 +114,7 @@ static int look_at_start(int fd, size_t *bytes)
     *bytes = (size_t)status.st_size;
     if (*bytes < sizeof header)
         return *bytes ? -EINVAL : -EBADMSG;
-    return read_whole(fd, (char *)&header, sizeof header)
-               ?: memcmp(header.magic, magic, sizeof magic) != 0 ? -EINVAL
-                                                                 : 0;
+    return read_whole(fd, (char *)&header, sizeof header) ?: judge_magic(header.magic);
 }
 
 /* Read, not mapped: whoever writes to the file where it stands would write into the tables of every
@@ -235,8 +243,9 @@ static int take(struct saved *saved)
 
     if (!header || saved->bytes < sizeof *header)
         return saved->bytes ? -EINVAL : -EBADMSG;
-    if (memcmp(header->magic, magic, sizeof magic) != 0)
-        return -EINVAL;
+    fault = judge_magic(header->magic);
+    if (fault)
+        return fault;
     if (header->version != SAVED_VERSION || header->byte_order != BYTE_ORDER_MARK)
         return -EPROTONOSUPPORT;
     if (!counts_fit(header, saved->bytes))

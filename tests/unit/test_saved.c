@@ -268,6 +268,24 @@ Test(saved, a_cut_file_is_made_anew)
     end();
 }
 
+/* Nothing is synchronised: the name may be on the disk before the bytes are. */
+Test(saved, what_a_power_cut_leaves_is_made_anew)
+{
+    size_t size;
+    char *whole;
+
+    begin();
+    expect(3);
+    whole = folder_read(&folder, "set.index", &size);
+    memset(whole, 0, size);
+    folder_add_bytes(&folder, "set.index", whole, size);
+    free(whole);
+    drop_shard(3);
+    expect(3);
+    expect(0);
+    end();
+}
+
 Test(saved, what_is_no_index_of_ours_is_not_replaced)
 {
     static const char novel[] = "It was a dark and stormy night; the rain fell in torrents, except "
