@@ -48,15 +48,18 @@ static int by_span(const void *a, const void *b)
     return compare(*(const struct span *)a, *(const struct span *)b);
 }
 
+/* Longer ones, with many leading zeros, are names. */
+#define DIGITS_MOST 24
+
 /* An optional '-' and decimal digits, of 64 bits. */
 static bool to_integer(struct span span, int64_t *value)
 {
-    bool negative = span.length && span.text[0] == '-';
+    size_t sign = span.length && span.text[0] == '-' ? 1 : 0; /* bytes */
     uint64_t number = 0;
 
-    if (span.length <= negative || span.length > 20)
+    if (span.length <= sign || span.length >= DIGITS_MOST)
         return false;
-    for (size_t i = negative; i < span.length; i++) {
+    for (size_t i = sign; i < span.length; i++) {
         unsigned digit = (unsigned)(unsigned char)span.text[i] - '0';
         if (digit > 9 || __builtin_mul_overflow(number, UINT64_C(10), &number) ||
             __builtin_add_overflow(number, digit, &number))
@@ -65,7 +68,7 @@ static bool to_integer(struct span span, int64_t *value)
     /* The least 64-bit number is LABELS_MISSING. */
     if (number > INT64_MAX)
         return false;
-    *value = negative ? -(int64_t)number : (int64_t)number;
+    *value = sign ? -(int64_t)number : (int64_t)number;
     return true;
 }
 

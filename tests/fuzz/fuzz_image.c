@@ -14,11 +14,31 @@
 
 enum { SIDE = 24 };
 
+#define LIMITS .pixels_most = 1 << 18, .scans_most = 10
 static const struct image_recipe recipes[] = {
-    {SIDE, SIDE, IMAGE_STRETCH, 0, 0, 0, 0, 0, 0, false, true, 1 << 18, 10},
-    {SIDE, 8, IMAGE_RANDOM_RESIZED, 0, 0.08, 1, 0.75, 4 / 3.0, 0.5, true, false, 1 << 18, 10},
-    {9, SIDE, IMAGE_RANDOM_RESIZED, 0, 0.01, 0.3, 0.1, 10, 0.5, true, true, 1 << 18, 10},
-    {SIDE, SIDE, IMAGE_CENTRE, 30, 0, 0, 0, 0, 0, true, false, 1 << 18, 10},
+    {.width = SIDE, .height = SIDE, .crop = IMAGE_STRETCH, .exact = true, LIMITS},
+    {.width = SIDE,
+     .height = 8,
+     .crop = IMAGE_RANDOM_RESIZED,
+     .area_least = 0.08,
+     .area_most = 1,
+     .ratio_least = 0.75,
+     .ratio_most = 4 / 3.0,
+     .flip = 0.5,
+     .orient = true,
+     LIMITS},
+    {.width = 9,
+     .height = SIDE,
+     .crop = IMAGE_RANDOM_RESIZED,
+     .area_least = 0.01,
+     .area_most = 0.3,
+     .ratio_least = 0.1,
+     .ratio_most = 10,
+     .flip = 0.5,
+     .orient = true,
+     .exact = true,
+     LIMITS},
+    {.width = SIDE, .height = SIDE, .crop = IMAGE_CENTRE, .shorter = 30, .orient = true, LIMITS},
 };
 enum { RECIPES = sizeof recipes / sizeof *recipes };
 

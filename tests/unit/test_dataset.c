@@ -143,6 +143,19 @@ Test(labels, integers_stay_and_the_member_is_shown_as_it_is)
     end();
 }
 
+Test(labels, an_integer_may_have_leading_zeros)
+{
+    begin();
+    folder_add_tar(
+        &folder, "a.tar", "ustar",
+        LIST("a.jpg", "1", "a.cls", "00000000000000000000012", "b.jpg", "1", "b.cls", "-007"));
+    cr_assert_eq(open_with(NULL), 0);
+    cr_assert(!set.labels.named);
+    cr_assert_eq(set.labels.of[0], 12);
+    cr_assert_eq(set.labels.of[1], -7);
+    end();
+}
+
 Test(labels, texts_are_numbered_in_byte_order_and_the_number_is_shown)
 {
     char text[24];
