@@ -170,19 +170,19 @@ $(BUILD)/fuzz-short-%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/driver.o
 
 # Those of core/'s code; checksums count as right in them.
 FUZZERS_CORE := $(patsubst %,$(BUILD)/fuzz/fuzz_%,index config walk names)
-$(FUZZERS_CORE): $(BUILD)/fuzz/%: tests/fuzz/%.c tests/fuzz/tar_bytes.h $(wildcard core/*.[ch])
+$(FUZZERS_CORE): $(BUILD)/fuzz/%: tests/fuzz/%.c $(wildcard tests/fuzz/*.h core/*.[ch])
 	$(call say,CLANG,$@)
 	@mkdir -p $(@D)
 	$(Q)clang $(CFLAGS_ALL) -O1 $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(LIBS_CORE)
 
 # Names as the mount parses them, and its status as shufflefs-top does.
 FUZZERS_MOUNT := $(BUILD)/fuzz/fuzz_view $(BUILD)/fuzz/fuzz_status
-$(FUZZERS_MOUNT): $(BUILD)/fuzz/%: tests/fuzz/%.c $(wildcard core/*.[ch] top/*.[ch]) $(filter-out fs/main.c,$(wildcard fs/*.[ch]))
+$(FUZZERS_MOUNT): $(BUILD)/fuzz/%: tests/fuzz/%.c $(wildcard tests/fuzz/*.h core/*.[ch] top/*.[ch]) $(filter-out fs/main.c,$(wildcard fs/*.[ch]))
 	$(call say,CLANG,$@)
 	@mkdir -p $(@D)
 	$(Q)clang $(CFLAGS_ALL) -O1 $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON)
 
-$(BUILD)/fuzz/%: tests/fuzz/%.c tests/fuzz/tar_bytes.h tests/unit/picture.c $(wildcard loader/*.[ch])
+$(BUILD)/fuzz/%: tests/fuzz/%.c tests/unit/picture.c $(wildcard tests/fuzz/*.h loader/*.[ch])
 	$(call say,CLANG,$@)
 	@mkdir -p $(@D)
 	$(Q)clang $(CFLAGS_ALL) -O1 $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) $(LIBS_LOADER) -lz

@@ -1,6 +1,7 @@
 /* DALI's index files. Owns a shard's text while it is made. */
 #include "idx.h"
 
+#include "../core/listing.h"
 #include "../core/report.h"
 #include "../core/walk.h"
 
@@ -47,17 +48,6 @@ static void add_member(void *context, size_t shard, uint64_t sample, const char 
     lines->begun = true;
     fprintf(lines->to, "%s %" PRIu64 " %" PRIu64 " %s", strchr(base, '.') + 1,
             (uint64_t)place->offset, (uint64_t)place->size, member);
-}
-
-/* `train-0.tar` gives `train-0.idx`; other names get the ending besides their own. */
-static char *path_of(const char *shard)
-{
-    size_t length = strlen(shard);
-    char *path;
-
-    if (length > 4 && strcmp(shard + length - 4, ".tar") == 0)
-        length -= 4;
-    return asprintf(&path, "%.*s.idx", (int)length, shard) < 0 ? NULL : path;
 }
 
 /* Whether the file holds just these bytes. */
@@ -134,7 +124,7 @@ static void refuse(struct check_problems *problems, struct check_idx *idx, size_
 static int save(const char *shard, size_t number, const struct lines *lines,
                 struct check_problems *problems, struct check_idx *idx)
 {
-    char head[48], *path = path_of(shard), *why;
+    char head[48], *path = listing_path(shard), *why;
     int fault;
 
     if (!path)

@@ -198,13 +198,12 @@ static void leave_alone(void *node)
     (void)node;
 }
 
-/* A copy of just the size; NULL for nothing. */
-static int take_array(void *to, const void *from, size_t bytes)
+int harvest_copy(void *to, const void *from, size_t bytes)
 {
     void **array = to;
 
-    *array = bytes ? malloc(bytes) : NULL;
-    if (bytes && !*array)
+    *array = malloc(bytes + 1);
+    if (!*array)
         return -ENOMEM;
     if (bytes)
         memcpy(*array, from, bytes);
@@ -251,10 +250,10 @@ int harvest_take(struct harvest *result, struct harvest *scratch)
     result->first = NULL;
     result->keys = NULL;
     result->texts = NULL;
-    if (take_array(&result->members, kept.members, result->member_count * sizeof *kept.members) ||
-        take_array(&result->first, kept.first, result->sample_count * sizeof *kept.first) ||
-        take_array(&result->keys, kept.keys, result->key_bytes) ||
-        take_array(&result->texts, kept.texts, result->text_bytes))
+    if (harvest_copy(&result->members, kept.members, result->member_count * sizeof *kept.members) ||
+        harvest_copy(&result->first, kept.first, result->sample_count * sizeof *kept.first) ||
+        harvest_copy(&result->keys, kept.keys, result->key_bytes) ||
+        harvest_copy(&result->texts, kept.texts, result->text_bytes))
         return -ENOMEM;
     return 0;
 }

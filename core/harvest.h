@@ -61,6 +61,9 @@ int harvest_take(struct harvest *result, struct harvest *scratch);
 
 void harvest_close(struct harvest *harvest);
 
+/* A copy of `bytes` bytes, of just the size, at *`to`. 0 or -ENOMEM. */
+int harvest_copy(void *to, const void *from, size_t bytes);
+
 /* Makes room for `need` elements of `size` bytes at *`array`, at least doubling. 0 or -ENOMEM. */
 int harvest_grow(void *array, size_t *room, size_t need, size_t size);
 

@@ -101,7 +101,7 @@ int listing_parse(struct listing *listing, char *text, size_t size)
     return 1;
 }
 
-static char *path_of(const char *shard)
+char *listing_path(const char *shard)
 {
     size_t length = strlen(shard);
     char *path;
@@ -136,7 +136,7 @@ static char *read_text(int fd, size_t *size)
 
 int listing_read(struct listing *listing, const char *shard)
 {
-    char *path = path_of(shard), *text;
+    char *path = listing_path(shard), *text;
     size_t size = 0;
     int fd;
 

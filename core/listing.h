@@ -22,6 +22,10 @@ struct listing {
     char *text; /* what the names stand in */
 };
 
+/* Where the index of `shard` stands, allocated: `train-0.idx` beside `train-0.tar`; other names get
+ * the ending besides their own. NULL: no memory. */
+char *listing_path(const char *shard);
+
 /* Reads the index beside `shard`. Returns 1; 0: there is none that says where members are, with
  * their names, or -ENOMEM. */
 int listing_read(struct listing *listing, const char *shard);

@@ -45,7 +45,7 @@ int reuse_match(const struct saved *saved, const struct index *index, size_t *pa
     struct name *names = NULL;
 
     for (size_t i = 0; i < index->shard_count; i++) {
-        const char *name = saved_base_name(index->shards[i].path);
+        const char *name = basename(index->shards[i].path);
         size_t found;
         parts[i] = i;
         if (i < count && strcmp(saved->words[i].name, name) == 0)

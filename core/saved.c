@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -19,13 +18,6 @@
 #define COUNT_MOST ((uint64_t)1 << 48)
 
 static const char magic[16] = "shufflefs index";
-
-const char *saved_base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
 
 /* Where the sections stand: it follows from the counts. */
 struct layout {
@@ -362,17 +354,6 @@ bool saved_check_part(const struct saved *saved, size_t number, uint64_t *key_ma
                                        shard->first_sample, shard[1].first_sample, NULL));
 }
 
-static int copy_array(void *to, const void *from, size_t bytes)
-{
-    void **array = to;
-
-    *array = malloc(bytes + 1);
-    if (!*array)
-        return -ENOMEM;
-    memcpy(*array, from, bytes);
-    return 0;
-}
-
 /* The names of the fields that this part has, numbered anew. */
 static int copy_fields(const struct saved *saved, struct harvest *harvest)
 {
@@ -418,13 +399,13 @@ int saved_copy_part(const struct saved *saved, size_t number, struct index_shard
     /* A shard without any text has a NUL a sample where others have texts. */
     harvest->any_text = saved->texts && next->text_at - from->text_at > harvest->sample_count;
     harvest->text_bytes = harvest->any_text ? next->text_at - from->text_at : 0;
-    if (copy_array(&harvest->members, saved->members + from->first_member,
-                   harvest->member_count * sizeof *harvest->members) ||
-        copy_array(&harvest->first, saved->first + from->first_sample,
-                   harvest->sample_count * sizeof *harvest->first) ||
-        copy_array(&harvest->keys, saved->keys + from->key_at, harvest->key_bytes) ||
+    if (harvest_copy(&harvest->members, saved->members + from->first_member,
+                     harvest->member_count * sizeof *harvest->members) ||
+        harvest_copy(&harvest->first, saved->first + from->first_sample,
+                     harvest->sample_count * sizeof *harvest->first) ||
+        harvest_copy(&harvest->keys, saved->keys + from->key_at, harvest->key_bytes) ||
         (harvest->any_text &&
-         copy_array(&harvest->texts, saved->texts + from->text_at, harvest->text_bytes)))
+         harvest_copy(&harvest->texts, saved->texts + from->text_at, harvest->text_bytes)))
         return -ENOMEM;
     for (size_t s = 0; s < harvest->sample_count; s++)
         harvest->first[s] -= (uint32_t)from->first_member;
@@ -443,7 +424,7 @@ static int write_words(FILE *to, const struct index *index, const char *const *r
         fwrite(index->fields[f], 1, strlen(index->fields[f]) + 1, to);
     for (size_t i = 0; i < index->shard_count; i++) {
         const struct index_shard *shard = &index->shards[i];
-        const char *name = saved_base_name(shard->path), *remark = remarks[i] ? remarks[i] : "";
+        const char *name = basename(shard->path), *remark = remarks[i] ? remarks[i] : "";
         size_t path = strlen(shard->path);
         /* A remark starts with the path, which may be another one the next time. */
         if (strncmp(remark, shard->path, path) == 0 && strncmp(remark + path, ": ", 2) == 0)

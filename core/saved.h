@@ -96,7 +96,4 @@ int saved_copy_part(const struct saved *saved, size_t number, struct index_shard
 int saved_write(int fd, const struct index *index, struct saved_shard *shards,
                 const char *const *remarks);
 
-/* The last component of a path. */
-const char *saved_base_name(const char *path);
-
 #endif

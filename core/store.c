@@ -57,7 +57,7 @@ static void add(XXH3_state_t *hash, const char *text, size_t length)
  * digit: `train-000000.tar` and `train-000003.tar`. */
 static size_t kin_length(const char *path)
 {
-    const char *base = saved_base_name(path);
+    const char *base = basename(path);
     return (size_t)(base - path) + strcspn(base, "0123456789");
 }
 
@@ -65,7 +65,7 @@ static size_t kin_length(const char *path)
  * for people. */
 static int name_file(struct store *store, const struct shard_list *shards)
 {
-    const char *first = shards->paths[0], *base = saved_base_name(first);
+    const char *first = shards->paths[0], *base = basename(first);
     size_t kin = kin_length(first), stem = strcspn(base, "0123456789");
     char text[STEM_MOST + 1] = "";
     XXH3_state_t *hash = XXH3_createState();

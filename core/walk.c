@@ -143,6 +143,15 @@ static int read_text(struct pass *pass, uint64_t offset, uint64_t size)
     return 0;
 }
 
+/* A shard's hash covers its size, and then each member. */
+static void begin_hash(struct pass *pass)
+{
+    uint64_t size = htole64(pass->shard->size);
+
+    XXH3_64bits_reset(pass->hash);
+    XXH3_64bits_update(pass->hash, &size, sizeof size);
+}
+
 /* pass->path holds the key, a NUL and the field: hashed with both ends. */
 static void hash_member(struct pass *pass, const char *field, uint64_t offset, uint64_t size)
 {
@@ -438,12 +447,10 @@ static int walk_members(struct pass *pass, struct archive_entry *entry)
  */
 static int walk_archives(struct pass *pass, struct archive_entry *entry)
 {
-    uint64_t size = htole64(pass->shard->size);
     int next;
 
     pass->start = pass->end = pass->events = pass->name_bytes = 0;
-    XXH3_64bits_reset(pass->hash);
-    XXH3_64bits_update(pass->hash, &size, sizeof size);
+    begin_hash(pass);
     do {
         next = shard_file_archive(pass->file, pass->start, &pass->archive);
         if (!next)
@@ -461,11 +468,10 @@ static int walk_archives(struct pass *pass, struct archive_entry *entry)
 static int walk_listed(struct pass *pass)
 {
     struct listing listing = {0};
-    uint64_t hashed = htole64(pass->shard->size), size = pass->shard->size, end = 0;
+    uint64_t size = pass->shard->size, end = 0;
     int good = listing_read(&listing, pass->shard->path), fault = 0;
 
-    XXH3_64bits_reset(pass->hash);
-    XXH3_64bits_update(pass->hash, &hashed, sizeof hashed);
+    begin_hash(pass);
     for (size_t i = 0; good > 0 && !fault && i < listing.count; i++) {
         const struct listing_member *member = &listing.members[i];
         uint16_t check;

@@ -3,6 +3,7 @@
  * looked for on the disk. With FUZZ_SEEDS=DIR some good ones are written there. */
 #include "../../core/config.h"
 #include "../../core/report.h"
+#include "seeds.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,17 +42,8 @@ int LLVMFuzzerInitialize(int *count, char ***arguments)
     (void)arguments;
     report_to_sink(count_line, NULL);
     file = memfd_create("options", MFD_CLOEXEC);
-    for (size_t i = 0; folder && i < sizeof seeds / sizeof *seeds; i++) {
-        char path[4096];
-        FILE *out;
-
-        snprintf(path, sizeof path, "%s/config-%zu", folder, i);
-        out = fopen(path, "wb");
-        if (!out || fwrite(seeds[i], strlen(seeds[i]), 1, out) != 1)
-            perror(path);
-        if (out)
-            fclose(out);
-    }
+    for (size_t i = 0; folder && i < sizeof seeds / sizeof *seeds; i++)
+        seed_write(folder, "config", i, seeds[i], strlen(seeds[i]));
     return 0;
 }
 

@@ -2,6 +2,7 @@
  * that paths are made of. With FUZZ_SEEDS=DIR the lists to begin from are written there. */
 #include "../../loader/catalog.h"
 #include "../../loader/place.h"
+#include "seeds.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,17 +27,8 @@ int LLVMFuzzerInitialize(int *count, char ***arguments)
 
     (void)count;
     (void)arguments;
-    for (size_t i = 0; folder && i < sizeof seeds / sizeof *seeds; i++) {
-        char path[4096];
-        FILE *out;
-
-        snprintf(path, sizeof path, "%s/list-%zu", folder, i);
-        out = fopen(path, "wb");
-        if (!out || fwrite(seeds[i], strlen(seeds[i]), 1, out) != 1)
-            perror(path);
-        if (out)
-            fclose(out);
-    }
+    for (size_t i = 0; folder && i < sizeof seeds / sizeof *seeds; i++)
+        seed_write(folder, "list", i, seeds[i], strlen(seeds[i]));
     return 0;
 }
 

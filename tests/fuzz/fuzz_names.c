@@ -8,6 +8,7 @@
 #include "../../core/brace.h"
 #include "../../core/report.h"
 #include "../../core/shards.h"
+#include "seeds.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,17 +77,14 @@ static void write_seeds(const char *to)
                                         "\\[b].tar",       "e",           "{99999999999..1}.t",
                                         "{{{{a",           "a}.tar"};
     static const char text[] = "# shards\n\n  0.tar\nd/*.tar\n{1..2}.tar\n";
-    char path[PATH_MAX];
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        FILE *out;
-        snprintf(path, sizeof path, "%s/names-%02zu", to, i);
-        out = fopen(path, "wb");
-        if (!out || fwrite(names[i], strlen(names[i]) + 1, 1, out) != 1 ||
-            fwrite(text, sizeof text - 1, 1, out) != 1)
-            perror(path);
-        if (out)
-            fclose(out);
+        size_t length = strlen(names[i]) + 1;
+        char seed[256];
+        need(length + sizeof text - 1 <= sizeof seed);
+        memcpy(seed, names[i], length);
+        memcpy(seed + length, text, sizeof text - 1);
+        seed_write(to, "names", i, seed, length + sizeof text - 1);
     }
 }
 

@@ -4,6 +4,7 @@
 #include "../../top/figures.h"
 #include "../../top/snapshot.h"
 #include "../../top/text.h"
+#include "seeds.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -29,19 +30,15 @@ static const char now[] =
 int LLVMFuzzerInitialize(int *count, char ***arguments)
 {
     const char *folder = getenv("FUZZ_SEEDS");
-    char path[4096];
-    FILE *out;
+    char both[sizeof before + sizeof now];
 
     (void)count;
     (void)arguments;
     if (!folder)
         return 0;
-    snprintf(path, sizeof path, "%s/status", folder);
-    out = fopen(path, "wb");
-    if (!out || fwrite(before, sizeof before, 1, out) != 1 || fwrite(now, sizeof now, 1, out) != 1)
-        perror(path);
-    if (out)
-        fclose(out);
+    memcpy(both, before, sizeof before);
+    memcpy(both + sizeof before, now, sizeof now);
+    seed_write(folder, "status", 0, both, sizeof both);
     return 0;
 }
 

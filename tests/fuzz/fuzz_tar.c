@@ -17,28 +17,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { MEMORY = 1 << 16, SEED_MOST = 32768 };
 enum { AS_BYTES = 1, PASSING = 2, AS_IT_IS = 4, SMALL = 8 };
 
-static void add(struct archive *archive, const char *name, const char *content, mode_t type)
-{
-    struct archive_entry *entry = archive_entry_new();
-
-    archive_entry_set_pathname(entry, name);
-    archive_entry_set_filetype(entry, type);
-    archive_entry_set_perm(entry, 0644);
-    archive_entry_set_size(entry, type == AE_IFREG ? (la_int64_t)strlen(content) : 0);
-    archive_write_header(archive, entry);
-    if (type == AE_IFREG)
-        archive_write_data(archive, content, strlen(content));
-    archive_entry_free(entry);
-}
-
 static void write_seed(const char *folder, int number, int format, int filter, int choice)
 {
     static char long_name[300];
     uint8_t seed[SEED_MOST + 1];
     struct archive *archive = archive_write_new();
     size_t used = 0;
-    char path[4096];
-    FILE *out;
 
     memset(long_name, 'n', sizeof long_name - 1);
     memcpy(long_name + 280, "/a.jpg", 7);
@@ -48,29 +32,24 @@ static void write_seed(const char *folder, int number, int format, int filter, i
     archive_write_set_bytes_in_last_block(archive, 1);
     if (archive_write_open_memory(archive, seed + 1, SEED_MOST, &used) != ARCHIVE_OK)
         abort();
-    add(archive, "0/a.jpg", "picture", AE_IFREG);
-    add(archive, "0/a.cls", "3\n", AE_IFREG);
+    tar_add(archive, "0/a.jpg", "picture", AE_IFREG);
+    tar_add(archive, "0/a.cls", "3\n", AE_IFREG);
     if (number % 3 == 0) {
-        add(archive, "folder/", "", AE_IFDIR);
-        add(archive, "./1/b.cls", " 12 ", AE_IFREG);
-        add(archive, "./1/b.TXT", "text", AE_IFREG);
-        add(archive, "./1/b.png", "", AE_IFREG);
+        tar_add(archive, "folder/", "", AE_IFDIR);
+        tar_add(archive, "./1/b.cls", " 12 ", AE_IFREG);
+        tar_add(archive, "./1/b.TXT", "text", AE_IFREG);
+        tar_add(archive, "./1/b.png", "", AE_IFREG);
     }
     if (number % 3 == 1 && format != ARCHIVE_FORMAT_TAR_USTAR)
-        add(archive, long_name, "far away", AE_IFREG);
+        tar_add(archive, long_name, "far away", AE_IFREG);
     if (number % 3 == 2) {
-        add(archive, "._x.jpg", "litter", AE_IFREG);
-        add(archive, "none", "no extension", AE_IFREG);
+        tar_add(archive, "._x.jpg", "litter", AE_IFREG);
+        tar_add(archive, "none", "no extension", AE_IFREG);
     }
     archive_write_close(archive);
     archive_write_free(archive);
     seed[0] = (uint8_t)choice;
-    snprintf(path, sizeof path, "%s/tar-%02d", folder, number);
-    out = fopen(path, "wb");
-    if (!out || fwrite(seed, used + 1, 1, out) != 1)
-        perror(path);
-    if (out)
-        fclose(out);
+    seed_write(folder, "tar", (size_t)number, seed, used + 1);
 }
 
 int LLVMFuzzerInitialize(int *count, char ***arguments)

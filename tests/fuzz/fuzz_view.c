@@ -4,6 +4,7 @@
 #include "../../core/report.h"
 #include "../../fs/control.h"
 #include "../../fs/view.h"
+#include "seeds.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -106,17 +107,8 @@ int LLVMFuzzerInitialize(int *count, char ***arguments)
         view_open(&view, &set, epochs, no_text, NULL))
         abort();
     unlink(tar);
-    for (size_t i = 0; folder && i < sizeof seeds / sizeof *seeds; i++) {
-        char path[4096];
-        FILE *out;
-
-        snprintf(path, sizeof path, "%s/view-%zu", folder, i);
-        out = fopen(path, "wb");
-        if (!out || fwrite(seeds[i], strlen(seeds[i]), 1, out) != 1)
-            perror(path);
-        if (out)
-            fclose(out);
-    }
+    for (size_t i = 0; folder && i < sizeof seeds / sizeof *seeds; i++)
+        seed_write(folder, "view", i, seeds[i], strlen(seeds[i]));
     return 0;
 }
 

@@ -156,34 +156,15 @@ static uint64_t walk(const uint8_t *tar, size_t size)
     return shard.hash;
 }
 
-static void add(struct archive *archive, const char *name, const char *content, mode_t type)
-{
-    struct archive_entry *entry = archive_entry_new();
-
-    archive_entry_set_pathname(entry, name);
-    archive_entry_set_perm(entry, 0644);
-    archive_entry_set_filetype(entry, type ? type : AE_IFREG);
-    if (!type)
-        archive_entry_set_hardlink(entry, content);
-    else if (type == AE_IFLNK)
-        archive_entry_set_symlink(entry, content);
-    archive_entry_set_size(entry, type == AE_IFREG ? (la_int64_t)strlen(content) : 0);
-    archive_write_header(archive, entry);
-    if (type == AE_IFREG)
-        archive_write_data(archive, content, strlen(content));
-    archive_entry_free(entry);
-}
-
 static void write_seed(const char *folder, int number)
 {
     static const int formats[] = {ARCHIVE_FORMAT_TAR_USTAR, ARCHIVE_FORMAT_TAR_PAX_INTERCHANGE,
                                   ARCHIVE_FORMAT_TAR_GNUTAR, ARCHIVE_FORMAT_TAR};
     int format = formats[number % 4];
     uint8_t seed[SEED_MOST + 1];
-    char long_name[300], where[4096];
+    char long_name[300];
     struct archive *archive = archive_write_new();
     size_t used = 0;
-    FILE *out;
 
     memset(long_name, 'n', sizeof long_name);
     snprintf(long_name + 280, 20, "/a.jpg");
@@ -192,27 +173,22 @@ static void write_seed(const char *folder, int number)
     archive_write_set_bytes_in_last_block(archive, 1);
     if (archive_write_open_memory(archive, seed + 1, SEED_MOST, &used) != ARCHIVE_OK)
         abort();
-    add(archive, "0/a.jpg", "picture", AE_IFREG);
-    add(archive, "0/a.cls", " 3\n", AE_IFREG);
+    tar_add(archive, "0/a.jpg", "picture", AE_IFREG);
+    tar_add(archive, "0/a.cls", " 3\n", AE_IFREG);
     if (number / 4 % 2)
-        add(archive, "1/a.jpg", "0/a.jpg", 0);
+        tar_add(archive, "1/a.jpg", "0/a.jpg", 0);
     if (number / 8 % 2 && format != ARCHIVE_FORMAT_TAR_USTAR)
-        add(archive, long_name, "far away", AE_IFREG);
+        tar_add(archive, long_name, "far away", AE_IFREG);
     if (number / 8 % 2) {
-        add(archive, "soft.jpg", "0/a.jpg", AE_IFLNK);
-        add(archive, "folder/", "", AE_IFDIR);
-        add(archive, "._x.jpg", "litter", AE_IFREG);
-        add(archive, "../0/a.TXT", "", AE_IFREG);
+        tar_add(archive, "soft.jpg", "0/a.jpg", AE_IFLNK);
+        tar_add(archive, "folder/", "", AE_IFDIR);
+        tar_add(archive, "._x.jpg", "litter", AE_IFREG);
+        tar_add(archive, "../0/a.TXT", "", AE_IFREG);
     }
     archive_write_close(archive);
     archive_write_free(archive);
     seed[0] = number / 16 % 2 ? AS_IT_IS : TWICE;
-    snprintf(where, sizeof where, "%s/walk-%02d", folder, number);
-    out = fopen(where, "wb");
-    if (!out || fwrite(seed, used + 1, 1, out) != 1)
-        perror(where);
-    if (out)
-        fclose(out);
+    seed_write(folder, "walk", (size_t)number, seed, used + 1);
 }
 
 int LLVMFuzzerInitialize(int *count, char ***arguments)

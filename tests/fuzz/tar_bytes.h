@@ -1,13 +1,36 @@
-/* What the fuzzers of tars share: checksums put right, without which nothing but the checksums
- * would be tried. */
+/* What the fuzzers of tars share: members of the tars to begin from, and checksums put right,
+ * without which nothing but the checksums would be tried. */
 #ifndef SHUFFLEFS_FUZZ_TAR_BYTES_H
 #define SHUFFLEFS_FUZZ_TAR_BYTES_H
 
+#include "seeds.h"
+
+#include <archive.h>
+#include <archive_entry.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { BLOCK = 512 };
+
+/* A member of this type; 0: a hard link. Of links `content` is what they lead to. */
+static void tar_add(struct archive *archive, const char *name, const char *content, mode_t type)
+{
+    struct archive_entry *entry = archive_entry_new();
+
+    archive_entry_set_pathname(entry, name);
+    archive_entry_set_perm(entry, 0644);
+    archive_entry_set_filetype(entry, type ? type : AE_IFREG);
+    if (!type)
+        archive_entry_set_hardlink(entry, content);
+    else if (type == AE_IFLNK)
+        archive_entry_set_symlink(entry, content);
+    archive_entry_set_size(entry, type == AE_IFREG ? (la_int64_t)strlen(content) : 0);
+    archive_write_header(archive, entry);
+    if (type == AE_IFREG)
+        archive_write_data(archive, content, strlen(content));
+    archive_entry_free(entry);
+}
 
 static uint64_t octal(const uint8_t *digits, size_t count)
 {

@@ -11,6 +11,7 @@ import functools
 import json
 import os
 import pathlib
+import pty
 import re
 import select
 import shutil
@@ -268,6 +269,21 @@ def run(command, patience=PATIENCE, **more):
     more.setdefault("stdin", subprocess.DEVNULL)
     return subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           errors="surrogateescape", timeout=patience, check=False, **more)
+
+
+def on_terminal(command):
+    """Runs a command whose standard error is a terminal; (exit code, all that was written there)."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=theirs, env=dict(os.environ, TERM="xterm")) as process:
+        os.close(theirs)
+        said = b""
+        # Linux answers EIO once nobody has the other end open.
+        with contextlib.suppress(OSError):
+            while part := os.read(ours, 4096):
+                said += part
+    os.close(ours)
+    return process.returncode, said
 
 
 class Mount:

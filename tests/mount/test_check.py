@@ -1,8 +1,6 @@
 """shufflefs-check: what it says of sound shards and of others, and how it ends."""
-import contextlib
 import json
 import os
-import pty
 import re
 import stat
 import subprocess
@@ -257,17 +255,8 @@ class BadStorage(slow.SlowCase, CheckCase):
     def test_a_terminal_sees_how_far_the_decoding_is_and_nothing_else_does(self):
         storage = self.storage(self.tmp / "shards", "delay_ms=30,direct_io")
         command = [binary(PROGRAM), "--decode", *storage.shards(self.data_set)]
-        ours, theirs = pty.openpty()
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs,
-                              env=dict(os.environ, TERM="xterm")) as process:
-            os.close(theirs)
-            said = b""
-            # Linux answers EIO once nobody has the other end open.
-            with contextlib.suppress(OSError):
-                while part := os.read(ours, 4096):
-                    said += part
-        os.close(ours)
-        self.assertEqual(process.returncode, 1)  # the members are no pictures
+        code, said = harness.on_terminal(command)
+        self.assertEqual(code, 1)  # the members are no pictures
         self.assertIn(b"decoding", said)
         self.assertTrue(said.endswith(b"\r\x1b[K"), said)
         self.assertEqual(run(command).stderr, "")

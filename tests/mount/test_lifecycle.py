@@ -219,16 +219,20 @@ class Killed(LifeCase):
             # EIO: the kernel was looking at an inode while the connection went.
             self.assertIn(children.results(30)[0], (errno.ENOTCONN, errno.ECONNABORTED, errno.EIO, "unmounted"))
 
+    def expect_guarded_death(self, mount):
+        """The daemon is killed while its descriptors stay open: the guard ends the mount, and itself."""
+        with self.descriptors(mount.pid()):
+            os.kill(mount.pid(), signal.SIGKILL)
+            mount.ended = True
+            self.dies(mount)
+        wait_until(lambda: not harness.daemons(os.path.basename(mount.where), guards=True), "the guard has ended")
+        harness.run(["umount", mount.where])
+
     @harness.needs_root
     def test_a_connection_that_stays_open_does_not_keep_the_mount_alive(self):
         for foreground in (True, False):
             mount = self.mount(self.data_set.shards, foreground=foreground)
-            with self.descriptors(mount.pid()):
-                os.kill(mount.pid(), signal.SIGKILL)
-                mount.ended = True
-                self.dies(mount)
-            wait_until(lambda: not harness.daemons(os.path.basename(mount.where), guards=True), "the guard has ended")
-            harness.run(["umount", mount.where])
+            self.expect_guarded_death(mount)
 
     def test_signals_to_the_guard_mean_nothing(self):
         mount = self.mount(self.data_set.shards)
@@ -272,12 +276,7 @@ class Killed(LifeCase):
             self.assert_serves(mount)
             self.assertEqual(self.children(mount.pid()), [guard], "the old one is a zombie")
             # It guards as the first one did.
-            with self.descriptors(mount.pid()):
-                os.kill(mount.pid(), signal.SIGKILL)
-                mount.ended = True
-                self.dies(mount)
-            wait_until(lambda: not harness.daemons(os.path.basename(mount.where), guards=True), "the guard has ended")
-            harness.run(["umount", mount.where])
+            self.expect_guarded_death(mount)
 
     def test_after_a_killed_guard_the_mount_ends_in_order(self):
         mount = self.mount(self.data_set.shards)

@@ -716,18 +716,8 @@ class Ends(PackCase):
 
     def test_progress_is_drawn_on_a_terminal_alone_and_taken_away(self):
         tree(self.source, classes=4, each=200)
-        primary, secondary = os.openpty()
-        process = subprocess.Popen([str(w) for w in self.packing(*self.WORDS)], stdout=subprocess.DEVNULL,
-                                   stderr=secondary, env=dict(os.environ, TERM="xterm"))
-        os.close(secondary)
-        drawn = b""
-        try:
-            while piece := os.read(primary, 4096):
-                drawn += piece
-        except OSError:  # how a pseudo-terminal says that nobody writes any more
-            pass
-        os.close(primary)
-        self.assertEqual(process.wait(60), 0)
+        code, drawn = harness.on_terminal(self.packing(*self.WORDS))
+        self.assertEqual(code, 0)
         if drawn:
             self.assertRegex(drawn, rb"\rpacking +\d+ %  [\d,]+ of 800  [\d,]+/s")
             self.assertTrue(drawn.endswith(b"\r\x1b[K"), drawn[-80:])

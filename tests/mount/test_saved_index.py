@@ -1,9 +1,7 @@
 """The saved index: shards are read once, by one of all mounts, and nothing that happens to its file is ever believed."""
-import contextlib
 import fcntl
 import hashlib
 import os
-import pty
 import random
 import signal
 import struct
@@ -223,17 +221,8 @@ class Saved(slow.SlowCase):
     def test_a_terminal_sees_how_far_the_reading_is_and_nothing_else_does(self):
         storage = self.storage(self.tmp / "shards", "delay_ms=100,direct_io")
         command = [binary("shufflefs-order"), "-o", "index=none", *storage.shards(self.data_set)]
-        ours, theirs = pty.openpty()
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs,
-                              env=dict(os.environ, TERM="xterm")) as process:
-            os.close(theirs)
-            said = b""
-            # Linux answers EIO once nobody has the other end open.
-            with contextlib.suppress(OSError):
-                while part := os.read(ours, 4096):
-                    said += part
-        os.close(ours)
-        self.assertEqual(process.returncode, 0)
+        code, said = harness.on_terminal(command)
+        self.assertEqual(code, 0)
         self.assertIn(b"reading shards", said)
         self.assertTrue(said.endswith(b"\r\x1b[K"), said)
         self.assertEqual(run(command).stderr, "")
