@@ -97,8 +97,8 @@ static void judge_split(const struct check_split *split, struct check_problems *
 
 static int check_split(const struct check_request *request, struct check_result *result)
 {
-    int fault = check_split_make(&result->split, &request->config,
-                                 result->dataset.index->sample_count, request->batch);
+    int fault = check_split_make(&result->split, &request->config, &result->dataset.basis,
+                                 request->batch);
 
     if (fault) {
         report_error("the split over %" PRIu64 " ranks: %s", request->config.world,

@@ -121,7 +121,7 @@ static bool settle(struct check_request *request)
         request->splits |= request->config.world > 1;
         request->strict |= request->config.strict;
         request->config.strict = false; /* nothing is refused here: all is told */
-        return true;
+        return config_settle(&request->config) == 0;
     }
     return false;
 }

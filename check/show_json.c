@@ -77,8 +77,8 @@ static json_t *split_json(const struct check_request *request, const struct chec
         "{s:I, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "world",
         (json_int_t)split->world, "epoch", (json_int_t)split->epoch, "order",
         order_kind_name(request->config.order.kind), "remainder",
-        plan_remainder_name(request->config.remainder), "longest_rank", (json_int_t)split->longest,
-        "shortest_rank", (json_int_t)split->shortest, "longest_ranks",
+        plan_remainder_name(request->config.deal.remainder), "longest_rank",
+        (json_int_t)split->longest, "shortest_rank", (json_int_t)split->shortest, "longest_ranks",
         (json_int_t)split->longer_ranks, "padding", (json_int_t)split->padding, "dropped",
         (json_int_t)split->dropped, "repeated", (json_int_t)split->repeated, "right", split->right);
 

@@ -23,13 +23,15 @@ static void meet(struct check_split *split, struct count *count, uint64_t sample
     count->met[sample / BITS] |= bit;
 }
 
-static int go_through(struct check_split *split, struct count *count, enum plan_remainder remainder)
+static int go_through(struct check_split *split, struct count *count, const struct config *config,
+                      uint64_t places)
 {
     split->unread = split->samples;
     split->shortest = UINT64_MAX;
     for (uint64_t rank = 0; rank < split->world; rank++) {
         struct plan plan;
-        if (!plan_open(&plan, split->samples, rank, split->world, remainder))
+        if (!plan_open(&plan, places, &(struct plan_share){.rank = rank, .world = split->world},
+                       &config->deal))
             return -EINVAL;
         if (plan.length > split->longest) {
             split->longest = plan.length;
@@ -77,12 +79,13 @@ static void deal_batches(struct check_split *split)
             split->better_batch = other;
 }
 
-int check_split_make(struct check_split *split, const struct config *config, uint64_t samples,
-                     uint64_t batch)
+int check_split_make(struct check_split *split, const struct config *config,
+                     const struct basis *basis, uint64_t batch)
 {
+    uint64_t samples = basis->order.samples, places = basis->places;
     struct order *order;
     struct count count = {0};
-    int fault = order_open(&order, &config->order, samples, config->epoch);
+    int fault = order_open(&order, &config->order, &basis->order, config->epoch);
 
     *split = (struct check_split){
         .samples = samples, .world = config->world, .epoch = config->epoch, .batch = batch};
@@ -90,16 +93,16 @@ int check_split_make(struct check_split *split, const struct config *config, uin
         return fault;
     count.order = order;
     count.met = calloc(samples / BITS + 1, sizeof *count.met);
-    fault = count.met ? go_through(split, &count, config->remainder) : -ENOMEM;
+    fault = count.met ? go_through(split, &count, config, places) : -ENOMEM;
     free(count.met);
     order_close(order);
     if (fault)
         return fault;
-    split->padding = plan_padding(samples, config->world, config->remainder);
-    split->dropped = plan_dropped(samples, config->world, config->remainder);
+    split->padding = plan_padding(places, config->world, &config->deal);
+    split->dropped = plan_dropped(places, config->world, &config->deal);
     split->right = split->repeated == split->padding && split->unread == split->dropped &&
                    split->read == samples + split->padding - split->dropped &&
-                   split->longest - split->shortest <= (config->remainder == PLAN_KEEP);
+                   split->longest - split->shortest <= (config->deal.remainder == PLAN_KEEP);
     deal_batches(split);
     return 0;
 }

@@ -4,7 +4,7 @@
 #ifndef SHUFFLEFS_CHECK_SPLIT_H
 #define SHUFFLEFS_CHECK_SPLIT_H
 
-#include "../core/config.h"
+#include "../core/basis.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,10 +23,10 @@ struct check_split {
     bool right;                                 /* as seen it is as it was worked out */
 };
 
-/* Deals `samples` samples in the order, epoch, world and remainder of `config`; `batch` 0: no
+/* Deals the samples of `basis` in the order, epoch, world and remainder of `config`; `batch` 0: no
  * batches. Returns 0, -ENOMEM, or -EINVAL where there is no such order. */
-int check_split_make(struct check_split *split, const struct config *config, uint64_t samples,
-                     uint64_t batch);
+int check_split_make(struct check_split *split, const struct config *config,
+                     const struct basis *basis, uint64_t batch);
 
 /* Whether a rank's last batch holds one sample, and so the rank's length leaves one over. */
 bool check_split_ends_in_one(const struct check_split *split);

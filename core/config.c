@@ -20,6 +20,10 @@
 
 #define SEED_MAX  (((uint64_t)1 << 63) - 1)
 #define PRIME_MAX ((uint64_t)1 << 32)
+/* Of options of orders; far above what makes sense, and no sum of them overflows. */
+#define BUCKET_MAX  ((uint64_t)1 << 31)
+#define WINDOW_MAX  ((uint64_t)1 << 31)
+#define STREAMS_MAX ((uint64_t)1 << 20)
 
 struct setting;
 
@@ -143,22 +147,21 @@ static int set_switch(struct config *config, const struct setting *setting)
 
 static int set_order(struct config *config, const struct setting *setting)
 {
-    static const char *const later[] = {"weighted", "resampled", "contiguous",
-                                        "block",    "feistel",   "length"};
     const char *value = setting->value;
+    enum order_kind kind;
 
-    if (value != NULL && order_kind_from(value, &config->order.kind))
-        return 0;
-    for (size_t i = 0; value != NULL && i < sizeof later / sizeof later[0]; i++) {
-        if (strcmp(value, later[i]) == 0)
-            return refuse(setting, "not in this version, which has torch and sequential");
-    }
-    return refuse(setting, "takes torch or sequential");
+    if (value == NULL || !order_kind_from(value, &kind))
+        return refuse(setting, "takes torch, sequential, contiguous, weighted, resampled, block, "
+                               "feistel or length");
+    if (!order_is_made(kind))
+        return refuse(setting, "not in this version");
+    config->order.kind = kind;
+    return 0;
 }
 
 static int set_remainder(struct config *config, const struct setting *setting)
 {
-    if (setting->value != NULL && plan_remainder_from(setting->value, &config->remainder))
+    if (setting->value != NULL && plan_remainder_from(setting->value, &config->deal.remainder))
         return 0;
     return refuse(setting, "takes pad, drop or keep");
 }
@@ -170,7 +173,7 @@ static int set_drop_last(struct config *config, const struct setting *setting)
     int error = read_switch(setting, &on);
 
     if (error == 0)
-        config->remainder = on ? PLAN_DROP : PLAN_PAD;
+        config->deal.remainder = on ? PLAN_DROP : PLAN_PAD;
     return error;
 }
 
@@ -331,16 +334,16 @@ static int set_path(const struct setting *setting, const char *what, char **to)
     return 0;
 }
 
-/* A path, or the word "none"; what is called so is `./none`. */
-static int set_path_or_none(const struct setting *setting, const char *what, char **to)
+/* A path, or a word; a file that is called so is `./WORD`. */
+static int set_path_or(const struct setting *setting, const char *word, const char *what, char **to)
 {
-    if (setting->value == NULL || strcmp(setting->value, "none") != 0)
+    if (setting->value == NULL || strcmp(setting->value, word) != 0)
         return set_path(setting, what, to);
-    char *none = strdup(setting->value);
-    if (none == NULL)
+    char *copy = strdup(setting->value);
+    if (copy == NULL)
         return refuse_memory(setting);
     free(*to);
-    *to = none;
+    *to = copy;
     return 0;
 }
 
@@ -351,12 +354,22 @@ static int set_log(struct config *config, const struct setting *setting)
 
 static int set_index(struct config *config, const struct setting *setting)
 {
-    return set_path_or_none(setting, "file, of a folder, or " STORE_NONE, &config->index);
+    return set_path_or(setting, STORE_NONE, "file, of a folder, or " STORE_NONE, &config->index);
 }
 
 static int set_unpacked(struct config *config, const struct setting *setting)
 {
-    return set_path_or_none(setting, "folder, or none", &config->unpacked);
+    return set_path_or(setting, "none", "folder, or none", &config->unpacked);
+}
+
+static int set_weights(struct config *config, const struct setting *setting)
+{
+    return set_path_or(setting, "balanced", "file, or balanced", &config->weights);
+}
+
+static int set_lengths(struct config *config, const struct setting *setting)
+{
+    return set_path_or(setting, "size", "file, or size", &config->lengths);
 }
 
 static const struct key keys[] = {
@@ -366,6 +379,14 @@ static const struct key keys[] = {
     {"order", "order", set_order, 0, 0, 0},
     {"remainder", "remainder", set_remainder, 0, 0, 0},
     {"drop_last", "remainder", set_drop_last, 0, 0, 0},
+    {"epoch_samples", "epoch_samples", set_number, offsetof(struct config, order.epoch_samples), 1,
+     ORDER_SAMPLES_MAX},
+    {"weights", "weights", set_weights, 0, 0, 0},
+    {"lengths", "lengths", set_lengths, 0, 0, 0},
+    {"bucket", "bucket", set_number, offsetof(struct config, order.bucket), 1, BUCKET_MAX},
+    {"block", "block", set_size, offsetof(struct config, order.block), 0, SIZE_MOST},
+    {"window", "window", set_number, offsetof(struct config, order.window), 1, WINDOW_MAX},
+    {"streams", "streams", set_number, offsetof(struct config, order.streams), 1, STREAMS_MAX},
     {"fields", "fields", set_fields, 0, 0, 0},
     {"label", "label", set_label, 0, 0, 0},
     {"prime", "prime", set_number, offsetof(struct config, prime), 1, PRIME_MAX},
@@ -470,7 +491,7 @@ void config_init(struct config *config)
     *config = (struct config){
         .world = 1,
         .order = {.kind = ORDER_TORCH},
-        .remainder = PLAN_PAD,
+        .deal = {.remainder = PLAN_PAD},
         .label = CONFIG_LABEL_AUTO,
         .readahead = (uint64_t)256 << 20,
         .uid = CONFIG_ID_UNSET,
@@ -481,6 +502,8 @@ void config_init(struct config *config)
 void config_close(struct config *config)
 {
     shards_close(&config->shards);
+    free(config->weights);
+    free(config->lengths);
     free(config->fields);
     free(config->index);
     free(config->unpacked);

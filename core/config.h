@@ -30,13 +30,15 @@ enum config_label { CONFIG_LABEL_AUTO, CONFIG_LABEL_CLS, CONFIG_LABEL_DIR, CONFI
 #define CONFIG_ID_UNSET ((uid_t)-1)
 
 struct config {
-    struct shard_list shards;      /* as given by the file; the command line appends its own */
-    uint64_t world;                /* 1..PLAN_WORLD_MAX; default 1 */
-    uint64_t epoch;                /* 0..ORDER_EPOCH_MAX */
-    struct order_spec order;       /* seed 0, torch */
-    enum plan_remainder remainder; /* pad */
-    char *fields;                  /* as given, checked for form; NULL: all. Owned */
-    enum config_label label;       /* auto */
+    struct shard_list shards; /* as given by the file; the command line appends its own */
+    uint64_t world;           /* 1..PLAN_WORLD_MAX; default 1 */
+    uint64_t epoch;           /* 0..ORDER_EPOCH_MAX */
+    struct order_spec order;  /* seed 0, torch; 0 in what was not asked for */
+    struct plan_deal deal;    /* pad; `runs` and `window` by config_settle() */
+    char *weights;            /* the absolute path of a file, or "balanced"; NULL: none. Owned */
+    char *lengths;            /* the absolute path of a file, or "size"; NULL: none. Owned */
+    char *fields;             /* as given, checked for form; NULL: all. Owned */
+    enum config_label label;  /* auto */
     uint64_t readahead, readahead_total; /* most bytes pushed but unread: of one reader (256M), of
                                             all (0: a quarter of memory) */
     enum reader_direct direct;           /* auto */
@@ -64,21 +66,21 @@ void config_close(struct config *config);
  * `base` is the absolute folder that relative paths start from. Returns 0, or -EINVAL (or -ENOMEM)
  * after a line that names origin, key and value, and for a value also what is allowed.
  *
- * Keys: world seed epoch order remainder drop_last fields label prime readahead readahead_total
- * direct strict uid gid allow_other debug log index unpacked
- * unpacked_size. world    1..2^32; seed 0..2^63-1; epoch
- * 0..2^63-1; all decimal, no sign, no blanks order    torch, sequential; remainder: pad, drop,
- * keep; the bare word drop_last is remainder=drop (drop_last=no, as torch's drop_last=False, is
- * remainder=pad) fields EXT[/EXT...][:EXT...]: no empty name, none twice, no '.'-leading names or
- * names with blanks; lower-cased label    cls, dir, none, auto prime    1..2^32 readahead,
- * readahead_total   a number of bytes, with K, M, G or T for powers of 1024; readahead 0: none
- * direct    auto, always, never uid, gid a number or a name (getpwnam, getgrnam) Words of mount(8)
- * and fstab are taken (core/mount_words.c): dev nodev suid nosuid exec noexec noatime sync dirsync
- * auto_unmount are passed on in mount_options; what is the default (rw, atime, async) or unknown to
- * libfuse 3.14 (nodiratime, norelatime and their opposites) is dropped; `ro` is refused: control
- * files would not work, and the view is read-only anyway; fsname=, subtype=, max_read= are refused
- * (the program sets them); auto noauto user users nouser owner group nofail _netdev defaults
- * default_permissions comment=... x-... are dropped silently. */
+ * Keys: world seed epoch order remainder drop_last epoch_samples weights lengths bucket block
+ * window streams fields label prime readahead readahead_total direct strict uid gid allow_other
+ * debug log index unpacked unpacked_size. world    1..2^32; seed 0..2^63-1; epoch 0..2^63-1; all
+ * decimal, no sign, no blanks order    a name of core/order.h; remainder: pad, drop, keep; the bare
+ * word drop_last is remainder=drop (drop_last=no, as torch's drop_last=False, is remainder=pad)
+ * fields EXT[/EXT...][:EXT...]: no empty name, none twice, no '.'-leading names or names with
+ * blanks; lower-cased label    cls, dir, none, auto prime    1..2^32 readahead, readahead_total   a
+ * number of bytes, with K, M, G or T for powers of 1024; readahead 0: none direct    auto, always,
+ * never uid, gid a number or a name (getpwnam, getgrnam) Words of mount(8) and fstab are taken
+ * (core/mount_words.c): dev nodev suid nosuid exec noexec noatime sync dirsync auto_unmount are
+ * passed on in mount_options; what is the default (rw, atime, async) or unknown to libfuse 3.14
+ * (nodiratime, norelatime and their opposites) is dropped; `ro` is refused: control files would not
+ * work, and the view is read-only anyway; fsname=, subtype=, max_read= are refused (the program
+ * sets them); auto noauto user users nouser owner group nofail _netdev defaults default_permissions
+ * comment=... x-... are dropped silently. */
 int config_set(struct config *config, const char *key, const char *value, const char *origin,
                const char *base);
 
@@ -90,6 +92,11 @@ int config_set_options(struct config *config, const char *text, const char *base
 /* Reads an ini file. `path` absolute or relative to `base`. Faults name file and line; the first
  * one ends it. Returns 0 or a negative errno, reported. */
 int config_read(struct config *config, const char *path, const char *base);
+
+/* Once all is set: what the order needs of the other options, and which of them mean nothing with
+ * it. Fills in what was not asked for (block=8M, window=64, streams=64). Returns 0, or -EINVAL
+ * after a line that names the option. Twice is fine. */
+int config_settle(struct config *config);
 
 /* A decimal number in canonical spelling (no sign, no leading zeros but "0" itself), at most
  * `most`. Shared with the path grammar. False for anything else. */

@@ -36,12 +36,17 @@ static uint64_t hash_data(XXH3_state_t *hash, const struct index *index)
 static uint64_t hash_order(XXH3_state_t *hash, const struct dataset *dataset)
 {
     const struct config *config = dataset->config;
+    const struct order_spec *order = &config->order;
+    const uint64_t numbers[] = {order->epoch_samples, order->block,  order->window,
+                                order->streams,       order->bucket, dataset->basis.hash};
 
     XXH3_64bits_reset(hash);
     add_text(hash, order_kind_name(config->order.kind));
     add_number(hash, order_version(config->order.kind));
     add_number(hash, config->order.seed);
-    add_text(hash, plan_remainder_name(config->remainder));
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        add_number(hash, numbers[i]);
+    add_text(hash, plan_remainder_name(config->deal.remainder));
     add_text(hash, config->fields ? config->fields : "");
     add_text(hash, labels_source_name(dataset->labels.source));
     return XXH3_64bits_digest(hash);
@@ -173,6 +178,9 @@ int dataset_open_observed(struct dataset *dataset, const struct config *config,
         fault = apply_fields(dataset, observer);
     if (!fault)
         fault = labels_open(&dataset->labels, dataset->index, config->label);
+    if (!fault)
+        fault = basis_open(&dataset->basis, config, dataset->index->sample_count, dataset->index,
+                           &dataset->labels);
     if (!fault && config->strict)
         fault = refuse_problems(dataset->index, config->shards.left_out);
     if (!fault) {
@@ -191,11 +199,22 @@ int dataset_open_observed(struct dataset *dataset, const struct config *config,
 
 void dataset_close(struct dataset *dataset)
 {
+    basis_close(&dataset->basis);
     labels_close(&dataset->labels);
     index_close(dataset->index);
     dataset->index = NULL;
     unpack_close(dataset->unpack);
     dataset->unpack = NULL;
+}
+
+int dataset_order(const struct dataset *dataset, uint64_t epoch, struct order **order)
+{
+    return order_open(order, &dataset->config->order, &dataset->basis.order, epoch);
+}
+
+bool dataset_plan(const struct dataset *dataset, const struct plan_share *share, struct plan *plan)
+{
+    return plan_open(plan, dataset->basis.places, share, &dataset->config->deal);
 }
 
 static bool shows_made_cls(const struct dataset *dataset, uint64_t sample)

@@ -2,25 +2,25 @@
  * order. */
 #include "order.h"
 
+#include "order_table.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A table holds 4-byte samples while they fit, 8-byte ones beyond. */
-struct table {
-    uint32_t *narrow;
-    uint64_t *wide;
-};
+__extension__ typedef unsigned __int128 wide;
 
 struct order {
     struct order_spec spec;
-    uint64_t samples;
-    struct table forward; /* position -> sample; unused by orders that compute */
-    pthread_mutex_t lock; /* guards the making of `inverse` */
-    struct table
-        inverse; /* sample -> position; made at first use, read without the lock once `inverted` */
+    uint64_t samples, places;
+    uint64_t first; /* where in the endless concatenation this epoch starts, modulo the samples:
+                       orders that compute */
+    struct order_table forward; /* place -> sample; of orders that have a table */
+    pthread_mutex_t lock;       /* guards the making of `inverse` */
+    struct order_table inverse; /* sample -> its first place, or `places`; made at first use, read
+                                   without the lock once `inverted` */
     atomic_bool inverted;
 };
 
@@ -28,9 +28,17 @@ static const struct {
     const char *name;
     enum order_kind kind;
     unsigned version;
-} kinds[] = {
-    {"torch", ORDER_TORCH, 1},
-    {"sequential", ORDER_SEQUENTIAL, 1},
+    bool made, fixed;   /* all epochs are alike */
+    order_filler *fill; /* NULL: it computes */
+} kinds[ORDER_KINDS] = {
+    {"torch", ORDER_TORCH, 1, true, false, order_fill_torch},
+    {"sequential", ORDER_SEQUENTIAL, 1, true, true, NULL},
+    {"contiguous", ORDER_CONTIGUOUS, 1, true, true, NULL},
+    {"weighted", ORDER_WEIGHTED, 1, false, false, NULL},
+    {"resampled", ORDER_RESAMPLED, 1, false, false, NULL},
+    {"block", ORDER_BLOCK, 1, false, false, NULL},
+    {"feistel", ORDER_FEISTEL, 1, false, false, NULL},
+    {"length", ORDER_LENGTH, 1, false, false, NULL},
 };
 
 const char *order_kind_name(enum order_kind kind)
@@ -54,176 +62,134 @@ unsigned order_version(enum order_kind kind)
     return kinds[kind].version;
 }
 
-/* Matsumoto and Nishimura's MT19937, seeded as at::mt19937 is. */
-
-#define MT_LENGTH 624
-#define MT_SHIFT  397
-
-void order_mt19937_seed(struct order_mt19937 *generator, uint64_t seed)
+bool order_is_made(enum order_kind kind)
 {
-    uint32_t *state = generator->state;
-
-    state[0] = (uint32_t)seed;
-    for (uint32_t j = 1; j < MT_LENGTH; j++)
-        state[j] = 1812433253u * (state[j - 1] ^ (state[j - 1] >> 30)) + j;
-    generator->next = MT_LENGTH;
+    return kinds[kind].made;
 }
 
-static uint32_t twist(uint32_t high, uint32_t low)
+bool order_is_fixed(enum order_kind kind)
 {
-    uint32_t mixed = (high & 0x80000000u) | (low & 0x7fffffffu);
-    return (mixed >> 1) ^ (low & 1 ? 0x9908b0dfu : 0);
+    return kinds[kind].fixed;
 }
 
-static void refill(struct order_mt19937 *generator)
+int order_table_open(struct order_table *table, uint64_t count, uint64_t limit)
 {
-    uint32_t *state = generator->state;
-
-    for (unsigned j = 0; j < MT_LENGTH - MT_SHIFT; j++)
-        state[j] = state[j + MT_SHIFT] ^ twist(state[j], state[j + 1]);
-    for (unsigned j = MT_LENGTH - MT_SHIFT; j < MT_LENGTH - 1; j++)
-        state[j] = state[j + MT_SHIFT - MT_LENGTH] ^ twist(state[j], state[j + 1]);
-    state[MT_LENGTH - 1] = state[MT_SHIFT - 1] ^ twist(state[MT_LENGTH - 1], state[0]);
-    generator->next = 0;
-}
-
-uint32_t order_mt19937_next(struct order_mt19937 *generator)
-{
-    uint32_t y;
-
-    if (generator->next == MT_LENGTH)
-        refill(generator);
-    y = generator->state[generator->next++];
-    y ^= y >> 11;
-    y ^= (y << 7) & 0x9d2c5680u;
-    y ^= (y << 15) & 0xefc60000u;
-    return y ^ (y >> 18);
-}
-
-static uint64_t next64(struct order_mt19937 *generator)
-{
-    uint64_t high = order_mt19937_next(generator);
-    return high << 32 | order_mt19937_next(generator);
-}
-
-bool order_is_large(uint64_t n)
-{
-    return n >= UINT32_MAX / 20;
-}
-
-static bool fits_narrow(uint64_t n)
-{
-    return n <= (uint64_t)UINT32_MAX + 1;
-}
-
-static int table_allocate(struct table *table, uint64_t n)
-{
+    bool narrow = limit <= (uint64_t)UINT32_MAX + 1;
     size_t bytes;
 
-    if (__builtin_mul_overflow(n, fits_narrow(n) ? sizeof(uint32_t) : sizeof(uint64_t), &bytes))
+    *table = (struct order_table){.count = count};
+    if (__builtin_mul_overflow(count, narrow ? sizeof(uint32_t) : sizeof(uint64_t), &bytes))
         return -ENOMEM;
-    if (fits_narrow(n))
+    if (narrow)
         table->narrow = malloc(bytes ? bytes : 1);
     else
-        table->wide = malloc(bytes);
+        table->wide = malloc(bytes ? bytes : 1);
     return table->narrow || table->wide ? 0 : -ENOMEM;
 }
 
-static void table_free(struct table *table)
+void order_table_close(struct order_table *table)
 {
     free(table->narrow);
     free(table->wide);
+    *table = (struct order_table){0};
 }
 
-static uint64_t table_get(const struct table *table, uint64_t i)
+size_t order_table_bytes(const struct order_table *table)
 {
-    return table->narrow ? table->narrow[i] : table->wide[i];
+    return table->count * (table->narrow ? sizeof(uint32_t) : sizeof(uint64_t));
 }
 
-static void table_put(struct table *table, uint64_t i, uint64_t value)
+uint64_t order_spec_places(const struct order_spec *spec, uint64_t samples)
 {
-    if (table->narrow)
-        table->narrow[i] = (uint32_t)value;
-    else
-        table->wide[i] = value;
+    return spec->epoch_samples ? spec->epoch_samples : samples;
 }
 
-/* randperm_cpu of torch: two algorithms, one on each side of UINT32_MAX / 20. */
-static void randperm(struct table *r, uint64_t n, struct order_mt19937 *generator)
+/* Copies the part of the concatenation that is this epoch, one permutation after the other. Their
+ * number counts modulo 2^64. */
+static int concatenate(struct order *order, const struct order_basis *basis, uint64_t epoch)
 {
-    if (order_is_large(n)) {
-        for (uint64_t i = 0; i < n; i++) {
-            uint64_t z = next64(generator) % (i + 1);
-            table_put(r, i, i);
-            table_put(r, i, table_get(r, z));
-            table_put(r, z, i);
-        }
-        return;
+    wide start = (wide)epoch * order->places;
+    uint64_t number = (uint64_t)(start / order->samples), from = order->first, done = 0;
+    struct order_table one;
+    int fault = order_table_open(&one, order->samples, order->samples);
+
+    for (; !fault && done < order->places; number++, from = 0) {
+        fault = kinds[order->spec.kind].fill(&one, &order->spec, basis, number);
+        for (; !fault && from < order->samples && done < order->places; from++)
+            order_table_put(&order->forward, done++, order_table_get(&one, from));
     }
-    for (uint64_t i = 0; i < n; i++)
-        table_put(r, i, i);
-    for (uint64_t i = 0; i + 1 < n; i++) {
-        uint64_t z = i + order_mt19937_next(generator) % (uint32_t)(n - i);
-        uint64_t kept = table_get(r, i);
-        table_put(r, i, table_get(r, z));
-        table_put(r, z, kept);
-    }
+    order_table_close(&one);
+    return fault;
 }
 
-int order_open(struct order **out, const struct order_spec *spec, uint64_t n, uint64_t epoch)
+static int fill(struct order *order, const struct order_basis *basis, uint64_t epoch)
 {
-    struct order_mt19937 generator;
+    int fault;
+
+    if (!kinds[order->spec.kind].fill)
+        return 0;
+    fault = order_table_open(&order->forward, order->places, order->samples);
+    if (fault)
+        return fault;
+    if (order->places == order->samples)
+        return kinds[order->spec.kind].fill(&order->forward, &order->spec, basis, epoch);
+    return concatenate(order, basis, epoch);
+}
+
+int order_open(struct order **out, const struct order_spec *spec, const struct order_basis *basis,
+               uint64_t epoch)
+{
+    uint64_t places = order_spec_places(spec, basis->samples);
     struct order *order;
     int fault;
 
-    if (n > ORDER_SAMPLES_MAX || epoch > ORDER_EPOCH_MAX)
+    if (basis->samples > ORDER_SAMPLES_MAX || places > ORDER_SAMPLES_MAX ||
+        epoch > ORDER_EPOCH_MAX || (places && !basis->samples))
         return -EINVAL;
     order = calloc(1, sizeof *order);
     if (!order)
         return -ENOMEM;
     order->spec = *spec;
-    order->samples = n;
+    order->samples = basis->samples;
+    order->places = places;
+    if (order->samples)
+        order->first = (uint64_t)((wide)epoch * places % order->samples);
     pthread_mutex_init(&order->lock, NULL);
-    if (spec->kind == ORDER_TORCH) {
-        fault = table_allocate(&order->forward, n);
-        if (fault) {
-            order_close(order);
-            return fault;
-        }
-        order_mt19937_seed(&generator, spec->seed + epoch);
-        randperm(&order->forward, n, &generator);
-    }
-    *out = order;
-    return 0;
+    fault = fill(order, basis, epoch);
+    if (fault)
+        order_close(order);
+    else
+        *out = order;
+    return fault;
 }
 
 void order_close(struct order *order)
 {
     if (!order)
         return;
-    table_free(&order->forward);
-    table_free(&order->inverse);
+    order_table_close(&order->forward);
+    order_table_close(&order->inverse);
     pthread_mutex_destroy(&order->lock);
     free(order);
 }
 
-uint64_t order_samples(const struct order *order)
+uint64_t order_places(const struct order *order)
 {
-    return order->samples;
+    return order->places;
 }
 
 size_t order_bytes(const struct order *order)
 {
-    size_t width = fits_narrow(order->samples) ? sizeof(uint32_t) : sizeof(uint64_t);
-    size_t tables = (order->spec.kind == ORDER_TORCH) + (atomic_load(&order->inverted) ? 1u : 0u);
-    return sizeof *order + tables * order->samples * width;
+    return sizeof *order + order_table_bytes(&order->forward) +
+           (atomic_load(&order->inverted) ? order_table_bytes(&order->inverse) : 0);
 }
 
-uint64_t order_sample(const struct order *order, uint64_t position)
+uint64_t order_sample(const struct order *order, uint64_t place)
 {
-    if (order->spec.kind == ORDER_SEQUENTIAL)
-        return position;
-    return table_get(&order->forward, position);
+    if (kinds[order->spec.kind].fill)
+        return order_table_get(&order->forward, place);
+    place += order->first;
+    return place < order->samples ? place : place % order->samples;
 }
 
 static int invert(struct order *order)
@@ -232,26 +198,30 @@ static int invert(struct order *order)
 
     pthread_mutex_lock(&order->lock);
     if (!atomic_load(&order->inverted)) {
-        fault = table_allocate(&order->inverse, order->samples);
+        fault = order_table_open(&order->inverse, order->samples, order->places + 1);
         for (uint64_t i = 0; !fault && i < order->samples; i++)
-            table_put(&order->inverse, table_get(&order->forward, i), i);
+            order_table_put(&order->inverse, i, order->places);
+        for (uint64_t i = order->places; !fault && i > 0; i--)
+            order_table_put(&order->inverse, order_table_get(&order->forward, i - 1), i - 1);
         atomic_store(&order->inverted, !fault);
     }
     pthread_mutex_unlock(&order->lock);
     return fault;
 }
 
-int order_position(struct order *order, uint64_t sample, uint64_t *position)
+int order_place_of(struct order *order, uint64_t sample, uint64_t *place)
 {
     int fault = 0;
 
-    if (order->spec.kind == ORDER_SEQUENTIAL) {
-        *position = sample;
-        return 0;
+    if (!kinds[order->spec.kind].fill) {
+        *place = sample >= order->first ? sample - order->first
+                                        : sample + order->samples - order->first;
+        return *place < order->places ? 0 : -ENOENT;
     }
     if (!atomic_load_explicit(&order->inverted, memory_order_acquire))
         fault = invert(order);
-    if (!fault)
-        *position = table_get(&order->inverse, sample);
-    return fault;
+    if (fault)
+        return fault;
+    *place = order_table_get(&order->inverse, sample);
+    return *place < order->places ? 0 : -ENOENT;
 }

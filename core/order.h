@@ -1,12 +1,19 @@
 /* The permutations: which sample stands at which place of an epoch's global order.
  *
- * An order is a pure function (spec, n, epoch) -> position -> sample: no file, no clock, no state
+ * An order is a pure function (spec, basis, epoch) -> place -> sample: no file, no clock, no state
  * but the table that order_open() works out. Equal arguments give equal orders on every machine.
  *
+ * An epoch has as many places as the data set has samples, or spec.epoch_samples of them. Of an
+ * order that is a permutation, epoch e then is places [eN, (e + 1)N) of the endless concatenation
+ * of the permutations 0, 1, 2, ...: nothing is starved, whatever N is. An order that draws with
+ * replacement draws N times anew in each epoch.
+ *
  *   torch        torch.utils.data.DistributedSampler(shuffle=True), torch 2.7 and later:
- * torch.randperm(n) with a generator seeded with seed + epoch. Sources:
- * aten/src/ATen/core/MT19937RNGEngine.h, aten/src/ATen/native/TensorFactories.cpp (randperm_cpu),
- * torch/utils/data/distributed.py. sequential   shuffle=False: the identity.
+ *                torch.randperm(n) with a generator seeded with seed + epoch. Sources:
+ *                aten/src/ATen/native/TensorFactories.cpp (randperm_cpu),
+ *                torch/utils/data/distributed.py
+ *   sequential   shuffle=False: the identity
+ *   contiguous   the identity too; it is dealt in unbroken runs (core/plan.h)
  *
  * Only the low 32 bits of seed + epoch reach torch's generator: so it is there, so it is here. */
 #ifndef SHUFFLEFS_ORDER_H
@@ -16,52 +23,71 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum order_kind { ORDER_TORCH, ORDER_SEQUENTIAL };
+enum order_kind {
+    ORDER_TORCH,
+    ORDER_SEQUENTIAL,
+    ORDER_CONTIGUOUS,
+    ORDER_WEIGHTED,
+    ORDER_RESAMPLED,
+    ORDER_BLOCK,
+    ORDER_FEISTEL,
+    ORDER_LENGTH,
+    ORDER_KINDS
+};
 
 struct order_spec {
     enum order_kind kind;
-    uint64_t seed; /* below 2^63 */
+    uint64_t seed;          /* below 2^63 */
+    uint64_t epoch_samples; /* places of an epoch; 0: as many as the data set has samples */
+    uint64_t block;         /* block: bytes of a block */
+    uint64_t window;        /* block: blocks of a pool */
+    uint64_t streams;       /* block: canonical streams */
+    uint64_t bucket;        /* length: samples of a bucket, the global batch */
 };
 
-/* The largest data set and the largest epoch: arithmetic on positions never overflows below it. */
+/* What orders know of the samples (core/basis.h makes it). Whoever opens an order with it keeps it
+ * as long. */
+struct order_basis {
+    uint64_t samples; /* n */
+};
+
+/* The largest data set and the largest epoch: arithmetic on places never overflows below it. */
 #define ORDER_SAMPLES_MAX ((uint64_t)1 << 62)
 #define ORDER_EPOCH_MAX   (((uint64_t)1 << 63) - 1)
 
 struct order;
 
-/* "torch", "sequential". order_kind_from: false when there is no such order. */
+/* "torch", "sequential", ... order_kind_from: false when there is no such order. */
 const char *order_kind_name(enum order_kind kind);
 bool order_kind_from(const char *name, enum order_kind *kind);
 
 /* The version of an order's definition: part of the fingerprint, raised when its output changes. */
 unsigned order_version(enum order_kind kind);
 
-/* Works out the order of `n` samples (n <= ORDER_SAMPLES_MAX) in `epoch`. Returns 0, -ENOMEM when
- * the table does not fit, or -EINVAL (n or epoch out of range); nothing is reported. Time is O(n):
- * about 20 ms for 1.28 M samples. */
-int order_open(struct order **out, const struct order_spec *spec, uint64_t n, uint64_t epoch);
+/* False while an order has a name, but is not made yet. */
+bool order_is_made(enum order_kind kind);
+
+/* Every epoch has the same order, whatever the seed. */
+bool order_is_fixed(enum order_kind kind);
+
+/* Works out the order of `epoch`. Returns 0, -ENOMEM when the table does not fit, or -EINVAL
+ * (samples, places or epoch out of range); nothing is reported. Time is O(n): about 20 ms for
+ * 1.28 M samples. */
+int order_open(struct order **out, const struct order_spec *spec, const struct order_basis *basis,
+               uint64_t epoch);
 void order_close(struct order *order); /* NULL is fine */
 
-uint64_t order_samples(const struct order *order);
+/* Places of an epoch. */
+uint64_t order_spec_places(const struct order_spec *spec, uint64_t samples);
+uint64_t order_places(const struct order *order);
 size_t order_bytes(const struct order *order); /* memory it holds */
 
-/* The sample at `position` < n. Any thread, any number at once. */
-uint64_t order_sample(const struct order *order, uint64_t position);
+/* The sample at `place` < order_places(). Any thread, any number at once. */
+uint64_t order_sample(const struct order *order, uint64_t place);
 
-/* The position of `sample` < n. The first call builds the inverse table (O(n) time, as much memory
- * again); any thread. Returns 0 or -ENOMEM. */
-int order_position(struct order *order, uint64_t sample, uint64_t *position);
-
-/* torch's generator by itself, for tests and for the orders above it. */
-struct order_mt19937 {
-    uint32_t state[624];
-    unsigned next;
-};
-void order_mt19937_seed(struct order_mt19937 *generator, uint64_t seed);
-uint32_t order_mt19937_next(struct order_mt19937 *generator);
-
-/* torch's `random64() % bound` and `random() % bound` choice for a table of n entries: which
- * algorithm randperm(n) takes. True from UINT32_MAX / 20 up. */
-bool order_is_large(uint64_t n);
+/* The first place at which `sample` stands. Where that is not computed, the first call builds the
+ * inverse table (O(n) time, 4 or 8 bytes a sample); any thread. Returns 0, -ENOENT where the sample
+ * is not in this epoch, or -ENOMEM. */
+int order_place_of(struct order *order, uint64_t sample, uint64_t *place);
 
 #endif

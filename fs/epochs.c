@@ -28,7 +28,7 @@ struct place {
 
 struct epochs {
     struct order_spec spec;
-    uint64_t samples;
+    const struct order_basis *basis;
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t ready; /* an order was worked out, or could not be */
     struct slot slots[SLOTS];
@@ -38,7 +38,7 @@ struct epochs {
     void *places; /* tsearch of struct place */
 };
 
-int epochs_open(struct epochs **out, const struct order_spec *spec, uint64_t samples,
+int epochs_open(struct epochs **out, const struct order_spec *spec, const struct order_basis *basis,
                 uint64_t epoch)
 {
     struct epochs *epochs = calloc(1, sizeof *epochs);
@@ -46,7 +46,7 @@ int epochs_open(struct epochs **out, const struct order_spec *spec, uint64_t sam
     if (!epochs)
         return -ENOMEM;
     epochs->spec = *spec;
-    epochs->samples = samples;
+    epochs->basis = basis;
     epochs->of_all = epoch;
     pthread_mutex_init(&epochs->lock, NULL);
     pthread_cond_init(&epochs->ready, NULL);
@@ -176,7 +176,7 @@ struct order *epochs_get(struct epochs *epochs, uint64_t epoch)
     *slot = (struct slot){.epoch = epoch, .users = 1, .used = ++epochs->uses, .taken = true};
     pthread_mutex_unlock(&epochs->lock);
 
-    fault = order_open(&order, &epochs->spec, epochs->samples, epoch);
+    fault = order_open(&order, &epochs->spec, epochs->basis, epoch);
 
     pthread_mutex_lock(&epochs->lock);
     if (fault) {

@@ -12,8 +12,8 @@
 
 struct epochs;
 
-/* Of `samples` samples; every rank starts at `epoch`. 0 or -ENOMEM. */
-int epochs_open(struct epochs **out, const struct order_spec *spec, uint64_t samples,
+/* `basis` outlives it; every rank starts at `epoch`. 0 or -ENOMEM. */
+int epochs_open(struct epochs **out, const struct order_spec *spec, const struct order_basis *basis,
                 uint64_t epoch);
 void epochs_close(struct epochs *epochs); /* NULL is fine */
 

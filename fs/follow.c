@@ -397,8 +397,8 @@ static void describe(const struct track *track, uint64_t now, struct follow_read
 {
     *reader = (struct follow_reader){
         .epoch = track->epoch,
-        .rank = track->plan.rank,
-        .world = track->plan.world,
+        .rank = track->plan.share.rank,
+        .world = track->plan.share.world,
         .position = track->head,
         .length = track->plan.length,
         .in_order = track->trusted,

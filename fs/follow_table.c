@@ -55,8 +55,7 @@ bool follow_is_unmet(const struct track *track)
 
 static bool is_of(const struct track *track, uint64_t epoch, const struct plan *plan)
 {
-    return track->folder && track->epoch == epoch && track->plan.rank == plan->rank &&
-           track->plan.world == plan->world && track->plan.length == plan->length;
+    return track->folder && track->epoch == epoch && plan_equals(&track->plan, plan);
 }
 
 /* What warms this part of this epoch and was not met by a reader; NULL: nothing does. */

@@ -9,8 +9,10 @@ static const char *const suffixes[GRAMMAR_VIEWS] = {"", ".keys", ".list", ".tar"
 
 void grammar_open(struct grammar *grammar, const struct dataset *dataset)
 {
+    uint64_t samples = dataset->index->sample_count, places = dataset->basis.places;
+
     *grammar = (struct grammar){.dataset = dataset};
-    for (uint64_t most = dataset->index->sample_count - 1; most; most /= 10)
+    for (uint64_t most = (places > samples ? places : samples) - 1; most; most /= 10)
         grammar->position_digits++;
     if (grammar->position_digits < POSITION_DIGITS_LEAST)
         grammar->position_digits = POSITION_DIGITS_LEAST;

@@ -109,7 +109,7 @@ static int read_settings(struct program *program, const char *file, char **lists
 
     for (size_t i = 0; !fault && i < count; i++)
         fault = config_set_options(&program->config, lists[i], base);
-    return fault;
+    return fault ? fault : config_settle(&program->config);
 }
 
 static int add_shards(struct program *program, char **names, size_t count, const char *base)
@@ -266,7 +266,7 @@ static int open_all(struct program *program)
         return fault;
     fault = reader_open(&program->reader, program->dataset.index, 0, config->direct);
     if (!fault)
-        fault = epochs_open(&program->epochs, &config->order, program->dataset.index->sample_count,
+        fault = epochs_open(&program->epochs, &config->order, &program->dataset.basis.order,
                             config->epoch);
     program->control = (struct control){.dataset = &program->dataset,
                                         .epochs = program->epochs,

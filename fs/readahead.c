@@ -281,6 +281,12 @@ static void release(struct readahead *readahead)
     free(readahead);
 }
 
+/* Every epoch is alike: nothing is wrong with reading one again. */
+static bool repeats(const struct order_spec *spec)
+{
+    return order_is_fixed(spec->kind) && !spec->epoch_samples;
+}
+
 int readahead_open(struct readahead **out, struct fuse_session *session, struct view *view,
                    struct reader *reader, struct names *names, uint64_t reader_bytes,
                    uint64_t total_bytes)
@@ -299,8 +305,7 @@ int readahead_open(struct readahead **out, struct fuse_session *session, struct 
     pthread_cond_init(&readahead->to_push, NULL);
     pthread_cond_init(&readahead->to_name, NULL);
     fault = follow_open(&readahead->follow, view_dataset(view)->index, view_epochs(view),
-                        reader_bytes, total_bytes,
-                        view_dataset(view)->config->order.kind == ORDER_SEQUENTIAL);
+                        reader_bytes, total_bytes, repeats(&view_dataset(view)->config->order));
     if (!fault)
         fault = flights_open(&readahead->push.flights, PUSHERS);
     if (!fault)

@@ -260,7 +260,8 @@ static void warm(struct serve *serve, const struct view_node *file, const struct
     const struct dataset *dataset = view_dataset(serve->view);
     const struct config *config = dataset->config;
     bool of_all = file->kind == VIEW_EPOCH_FILE;
-    uint64_t rank = of_all ? 0 : file->plan.rank, world = of_all ? config->world : file->plan.world;
+    uint64_t rank = of_all ? 0 : file->plan.share.rank;
+    uint64_t world = of_all ? config->world : file->plan.share.world;
     struct plan plan;
     char name[64];
 
@@ -270,7 +271,7 @@ static void warm(struct serve *serve, const struct view_node *file, const struct
         snprintf(name, sizeof name, "rank-%llu-of-%llu", (unsigned long long)rank,
                  (unsigned long long)world);
     if ((of_all && world > 1) ||
-        !plan_open(&plan, dataset->index->sample_count, rank, world, config->remainder))
+        !dataset_plan(dataset, &(struct plan_share){.rank = rank, .world = world}, &plan))
         readahead_moved(serve->readahead, left, count, NULL, epoch, NULL);
     else
         readahead_moved(serve->readahead, left, count, name, epoch, &plan);
@@ -300,9 +301,10 @@ static void on_write(fuse_req_t request, fuse_ino_t inode, const char *text, siz
     }
     before = node->kind == VIEW_EPOCH_FILE
                  ? epochs_of_all(view_epochs(serve->view))
-                 : epochs_of_rank(view_epochs(serve->view), node->plan.rank, node->plan.world);
-    fault = view_move(serve->view, node->kind == VIEW_EPOCH_FILE, node->plan.rank, node->plan.world,
-                      epoch, &left, &count);
+                 : epochs_of_rank(view_epochs(serve->view), node->plan.share.rank,
+                                  node->plan.share.world);
+    fault = view_move(serve->view, node->kind == VIEW_EPOCH_FILE, node->plan.share.rank,
+                      node->plan.share.world, epoch, &left, &count);
     if (fault) {
         free(left);
         reply_error(request, fault);

@@ -195,14 +195,14 @@ char *status_text(const struct control *control, size_t *bytes)
     json_object_set_new(root, "epoch", number(epochs_of_all(control->epochs)));
     json_object_set_new(root, "world", number(config->world));
     json_object_set_new(root, "seed", number(config->order.seed));
+    json_object_set_new(root, "epoch_samples", number(dataset->basis.places));
     json_object_set_new(root, "order", json_string(order_kind_name(config->order.kind)));
-    json_object_set_new(root, "remainder", json_string(plan_remainder_name(config->remainder)));
-    json_object_set_new(
-        root, "padding",
-        number(plan_padding(index->sample_count, config->world, config->remainder)));
-    json_object_set_new(
-        root, "dropped",
-        number(plan_dropped(index->sample_count, config->world, config->remainder)));
+    json_object_set_new(root, "remainder",
+                        json_string(plan_remainder_name(config->deal.remainder)));
+    json_object_set_new(root, "padding",
+                        number(plan_padding(dataset->basis.places, config->world, &config->deal)));
+    json_object_set_new(root, "dropped",
+                        number(plan_dropped(dataset->basis.places, config->world, &config->deal)));
     json_object_set_new(root, "readers", readers(readahead));
     json_object_set_new(root, "switches", number(atomic_load(&counters->switches)));
     json_object_set_new(root, "reads", number(atomic_load(&counters->reads)));

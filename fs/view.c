@@ -223,8 +223,7 @@ static struct view_node *parse_rank_node(struct view *view, const struct view_no
         return NULL;
     node->epoch = parent->kind == VIEW_CURRENT ? epochs_of_rank(view->epochs, rank, world)
                                                : parent->epoch;
-    plan_open(&node->plan, view->dataset->index->sample_count, rank, world,
-              view->dataset->config->remainder);
+    dataset_plan(view->dataset, &(struct plan_share){.rank = rank, .world = world}, &node->plan);
     return node;
 }
 
@@ -312,8 +311,7 @@ static int lookup_control(struct view *view, const char *name, uint64_t *inode)
     node = new_node(name, kind, VIEW_CONTROL_INODE);
     if (!node)
         return -ENOMEM;
-    node->plan.rank = rank;
-    node->plan.world = world;
+    node->plan.share = (struct plan_share){.rank = rank, .world = world};
     node->text = view->make_text(view->text_context, name, kind, rank, world, &node->text_bytes);
     if (!node->text) {
         free_node(node);
@@ -526,7 +524,8 @@ static void gather(const void *tree_node, VISIT visit, void *context)
     struct moving *moving = context;
 
     if ((visit != postorder && visit != leaf) || node->parent != VIEW_CURRENT_INODE ||
-        epochs_of_rank(moving->view->epochs, node->plan.rank, node->plan.world) == node->epoch)
+        epochs_of_rank(moving->view->epochs, node->plan.share.rank, node->plan.share.world) ==
+            node->epoch)
         return;
     if (moving->count == moving->room) {
         size_t room = moving->room ? moving->room * 2 : 64;

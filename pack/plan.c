@@ -77,6 +77,7 @@ static int make_hash(struct pack_plan *plan, const struct pack_options *options)
 int pack_plan_open(struct pack_plan *plan, const struct pack_listing *listing,
                    const struct pack_options *options)
 {
+    struct order_basis basis = {.samples = listing->samples};
     struct order_spec spec = {.kind = options->shuffled ? ORDER_TORCH : ORDER_SEQUENTIAL,
                               .seed = options->seed};
     int fault;
@@ -91,7 +92,7 @@ int pack_plan_open(struct pack_plan *plan, const struct pack_listing *listing,
                      (unsigned long long)plan->limit_value, (unsigned long long)listing->samples);
         return -EINVAL;
     }
-    fault = order_open(&plan->order, &spec, listing->samples, 0);
+    fault = order_open(&plan->order, &spec, &basis, 0);
     if (!fault)
         fault = make_hash(plan, options);
     if (fault)

@@ -20,7 +20,8 @@ struct request {
     uint64_t count; /* -n; 0 with shards */
     bool counted, all, keys, json;
     uint64_t rank, samples;
-    struct dataset dataset; /* with shards */
+    struct dataset dataset;     /* with shards */
+    struct basis counted_basis; /* with -n */
 };
 
 static const char usage[] =
@@ -149,7 +150,9 @@ static int print_rank(const struct request *request, const struct order *order, 
     json_t *samples = ranks ? json_array() : NULL;
     struct plan plan;
 
-    if (!plan_open(&plan, request->count, rank, request->config.world, request->config.remainder))
+    if (!plan_open(&plan, order_places(order),
+                   &(struct plan_share){.rank = rank, .world = request->config.world},
+                   &request->config.deal))
         return -EINVAL;
     for (uint64_t p = 0; p < plan.length && p < request->samples && !ferror(stdout); p++) {
         uint64_t sample = order_sample(order, plan_global(&plan, p));
@@ -172,7 +175,7 @@ static json_t *describe(const struct request *request, json_t *ranks)
         "{s:I, s:I, s:I, s:I, s:s, s:s, s:o}", "samples", (json_int_t)request->count, "world",
         (json_int_t)config->world, "epoch", (json_int_t)config->epoch, "seed",
         (json_int_t)config->order.seed, "order", order_kind_name(config->order.kind), "remainder",
-        plan_remainder_name(config->remainder), "ranks", ranks);
+        plan_remainder_name(config->deal.remainder), "ranks", ranks);
 
     if (request->dataset.index)
         json_object_set_new(root, "fingerprint", json_string(request->dataset.fingerprint));
@@ -185,7 +188,9 @@ static int print(const struct request *request)
     uint64_t past = request->all ? request->config.world : request->rank + 1;
     json_t *ranks = request->json ? json_array() : NULL, *root;
     struct order *order;
-    int fault = order_open(&order, &request->config.order, request->count, request->config.epoch);
+    const struct order_basis *basis = request->dataset.index ? &request->dataset.basis.order
+                                                             : &request->counted_basis.order;
+    int fault = order_open(&order, &request->config.order, basis, request->config.epoch);
 
     if (fault) {
         report_error("the order of %llu sample%s: %s", (unsigned long long)request->count,
@@ -207,9 +212,13 @@ static int print(const struct request *request)
 
 static int run(struct request *request)
 {
-    int fault = 0;
+    int fault = config_settle(&request->config);
 
-    if (!request->counted) {
+    if (fault)
+        return EXIT_USAGE;
+    if (request->counted) {
+        fault = basis_open(&request->counted_basis, &request->config, request->count, NULL, NULL);
+    } else {
         fault = dataset_open(&request->dataset, &request->config);
         if (!fault)
             request->count = request->dataset.index->sample_count;
@@ -217,6 +226,7 @@ static int run(struct request *request)
     if (!fault)
         fault = print(request);
     dataset_close(&request->dataset);
+    basis_close(&request->counted_basis);
     return fault ? EXIT_FAULT : 0;
 }
 

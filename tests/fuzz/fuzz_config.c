@@ -50,7 +50,7 @@ int LLVMFuzzerInitialize(int *count, char ***arguments)
 static void check(const struct config *config)
 {
     if (config->world < 1 || config->world > PLAN_WORLD_MAX || config->epoch > ORDER_EPOCH_MAX ||
-        config->remainder > PLAN_KEEP || config->label > CONFIG_LABEL_NONE ||
+        config->deal.remainder > PLAN_KEEP || config->label > CONFIG_LABEL_NONE ||
         config->direct > READER_DIRECT_NEVER || (config->log && config->log[0] != '/') ||
         (config->fields && !config->fields[0]))
         abort();

@@ -103,7 +103,7 @@ int LLVMFuzzerInitialize(int *count, char ***arguments)
     config_init(&config);
     if (config_set_options(&config, "world=2,index=none", "/") ||
         shards_add(&config.shards, tar, "/") || dataset_open(&set, &config) ||
-        epochs_open(&epochs, &config.order, set.index->sample_count, 0) ||
+        epochs_open(&epochs, &config.order, &set.basis.order, 0) ||
         view_open(&view, &set, epochs, no_text, NULL))
         abort();
     unlink(tar);

@@ -99,13 +99,16 @@ Test(check, every_kind_has_a_name_of_its_own_and_a_meaning)
 static void expect_split(const struct config *config, uint64_t samples, uint64_t batch)
 {
     uint64_t world = config->world, over = samples % world;
-    bool keep = config->remainder == PLAN_KEEP, pad = config->remainder == PLAN_PAD;
+    bool keep = config->deal.remainder == PLAN_KEEP, pad = config->deal.remainder == PLAN_PAD;
     struct check_split split;
 
-    cr_assert_eq(check_split_make(&split, config, samples, batch), 0);
+    cr_assert_eq(check_split_make(&split, config,
+                                  &(struct basis){.order = {.samples = samples}, .places = samples},
+                                  batch),
+                 0);
     cr_assert(split.right);
     cr_assert_eq(split.padding, pad && over ? world - over : 0);
-    cr_assert_eq(split.dropped, config->remainder == PLAN_DROP ? over : 0);
+    cr_assert_eq(split.dropped, config->deal.remainder == PLAN_DROP ? over : 0);
     cr_assert_eq(split.longest, samples / world + (over && (pad || keep)));
     cr_assert_eq(split.shortest, samples / world + (over && pad));
     cr_assert_eq(split.longer_ranks, keep && over ? over : world);
@@ -130,7 +133,7 @@ Test(check, a_split_gone_through_is_as_it_is_worked_out)
         for (int remainder = 0; remainder < 3; remainder++)
             for (config.world = 1; config.world < 9; config.world++)
                 for (uint64_t samples = 1; samples < 40; samples++) {
-                    config.remainder = (enum plan_remainder)remainder;
+                    config.deal.remainder = (enum plan_remainder)remainder;
                     expect_split(&config, samples, 1 + samples % 5);
                 }
     }
@@ -145,12 +148,16 @@ Test(check, a_last_batch_of_one_is_seen_and_a_batch_without_one_is_named)
     config_init(&config);
     cr_assert_eq(config_set(&config, "index", "none", "-o", "/"), 0);
     config.world = 2;
-    cr_assert_eq(check_split_make(&split, &config, 66, 32), 0);
+    cr_assert_eq(check_split_make(&split, &config,
+                                  &(struct basis){.order = {.samples = 66}, .places = 66}, 32),
+                 0);
     cr_assert_eq(split.last_of_longest, 1);
     cr_assert(check_split_ends_in_one(&split));
     cr_assert_eq(split.better_batch, 31);
     cr_assert_eq(split.batches_most, 2);
-    cr_assert_eq(check_split_make(&split, &config, 68, 32), 0);
+    cr_assert_eq(check_split_make(&split, &config,
+                                  &(struct basis){.order = {.samples = 68}, .places = 68}, 32),
+                 0);
     cr_assert(!check_split_ends_in_one(&split));
     config_close(&config);
 }

@@ -165,7 +165,7 @@ Test(config, defaults_are_the_manuals)
     cr_assert_eq(config.epoch, 0U);
     cr_assert_eq(config.order.kind, ORDER_TORCH);
     cr_assert_eq(config.order.seed, 0U);
-    cr_assert_eq(config.remainder, PLAN_PAD);
+    cr_assert_eq(config.deal.remainder, PLAN_PAD);
     cr_assert(config.fields == NULL);
     cr_assert_eq(config.label, CONFIG_LABEL_AUTO);
     cr_assert_eq(config.prime, 0U);
@@ -189,7 +189,7 @@ Test(config, every_option_is_set)
     cr_assert_eq(config.order.seed, 42U);
     cr_assert_eq(config.epoch, 7U);
     cr_assert_eq(config.order.kind, ORDER_SEQUENTIAL);
-    cr_assert_eq(config.remainder, PLAN_KEEP);
+    cr_assert_eq(config.deal.remainder, PLAN_KEEP);
     cr_assert_str_eq(config.fields, "jpg/jpeg:cls");
     cr_assert_eq(config.label, CONFIG_LABEL_DIR);
     cr_assert_eq(config.prime, 1000U);
@@ -212,11 +212,11 @@ Test(config, later_options_win)
     cr_assert(!config.strict);
     cr_assert_str_eq(config.log, "/b");
     cr_assert_str_eq(config.fields, "png");
-    cr_assert_eq(config.remainder, PLAN_DROP);
+    cr_assert_eq(config.deal.remainder, PLAN_DROP);
     takes(&config, "drop_last=false");
-    cr_assert_eq(config.remainder, PLAN_PAD);
+    cr_assert_eq(config.deal.remainder, PLAN_PAD);
     takes(&config, "remainder=drop_last");
-    cr_assert_eq(config.remainder, PLAN_DROP);
+    cr_assert_eq(config.deal.remainder, PLAN_DROP);
     takes(&config, "");
     finish(&config);
 }
@@ -259,9 +259,12 @@ Test(config, bad_values_are_told_what_is_allowed)
     struct config config;
 
     start(&config);
-    refuses("order=random", "order=random: takes torch or sequential");
-    refuses("order", "order: takes torch or sequential");
-    refuses("order=feistel", "order=feistel: not in this version, which has torch and sequential");
+    refuses("order=random", "order=random: takes torch, sequential, contiguous, ");
+    refuses("order", "order: takes torch, sequential, contiguous, ");
+    refuses("window=0", "window=0: takes a decimal number from 1");
+    refuses("epoch_samples=0", "epoch_samples=0: takes a decimal number from 1");
+    refuses("weights=", "takes the path of a file, or balanced");
+    refuses("lengths=", "takes the path of a file, or size");
     refuses("remainder=no", "takes pad, drop or keep");
     refuses("label=class", "takes cls, dir, none or auto");
     refuses("label=json:caption", "not in this version, which has cls, dir, none and auto");
@@ -293,6 +296,25 @@ Test(config, fields_are_checked_for_form)
     finish(&config);
 }
 
+/* What means nothing with the order that was asked for is refused, wherever it stood. */
+Test(config, options_of_other_orders_are_refused)
+{
+    struct config config;
+
+    start(&config);
+    takes(&config, "order=contiguous,window=5");
+    cr_assert_eq(config_settle(&config), 0);
+    cr_assert(config.deal.runs && config.deal.window == 5);
+    takes(&config, "order=torch");
+    lines = 0;
+    cr_assert_eq(config_settle(&config), -EINVAL);
+    cr_assert_eq(lines, 1U);
+    cr_assert(strstr(said, "window= means nothing with order=torch: it is for order=contiguous and "
+                           "block") != NULL,
+              "%s", said);
+    finish(&config);
+}
+
 Test(config, users_may_be_named)
 {
     struct config config;
@@ -312,7 +334,7 @@ Test(config, unknown_options_are_refused_with_the_nearest)
     refuses("wrold=8", "-o: wrold: there is no such option; did you mean world?");
     refuses("drop-last", "did you mean drop_last?");
     refuses("Seed=1", "did you mean seed?");
-    refuses("weights=w", "-o: weights: there is no such option (");
+    refuses("elephant=w", "-o: elephant: there is no such option (");
     refuses("shards=a.tar", "not an option but an argument");
     refuses("=x", "no such option");
     finish(&config);

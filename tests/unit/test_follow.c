@@ -14,12 +14,14 @@ static uint32_t samples = SAMPLES;
 static struct epochs *epochs;
 static struct follow *follow;
 static struct view_node *folder;
+static struct order_basis basis;
 
 /* An index of samples with one field of BYTES each, made by hand: nothing is read. */
 static void begin(uint64_t reader_bytes, uint64_t total_bytes, uint64_t world)
 {
-    struct order_spec spec = {ORDER_TORCH, 0};
+    struct order_spec spec = {.kind = ORDER_TORCH, .seed = 0};
 
+    basis = (struct order_basis){.samples = samples};
     set = (struct index){.sample_count = samples, .member_count = samples};
     set.members = calloc(samples, sizeof *set.members);
     set.first = calloc(samples + 1, sizeof *set.first);
@@ -30,13 +32,14 @@ static void begin(uint64_t reader_bytes, uint64_t total_bytes, uint64_t world)
         set.first[i] = i;
     }
     set.first[samples] = samples;
-    cr_assert_eq(epochs_open(&epochs, &spec, samples, 0), 0);
+    cr_assert_eq(epochs_open(&epochs, &spec, &basis, 0), 0);
     cr_assert_eq(follow_open(&follow, &set, epochs, reader_bytes, total_bytes, false), 0);
     folder->inode = VIEW_NODE_INODE + 5;
     folder->parent = VIEW_CURRENT_INODE;
     folder->kind = VIEW_RANK;
     strcpy(folder->name, "rank-0");
-    cr_assert(plan_open(&folder->plan, samples, 0, world, PLAN_PAD));
+    cr_assert(plan_open(&folder->plan, samples, &(struct plan_share){.world = world},
+                        &(struct plan_deal){0}));
 }
 
 static void end(void)

@@ -2,7 +2,7 @@
  * its fields mean is told there and in the README). */
 #include "unit.h"
 
-#include "../../core/order.h"
+#include "../../core/order_table.h"
 #include "../../core/plan.h"
 
 #include <errno.h>
@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define BASIS(n) (&(struct order_basis){.samples = (n)})
 
 static json_t *load_vectors(void)
 {
@@ -77,7 +79,7 @@ Test(order, equals_torch_randperm)
     cr_assert(json_array_size(vectors) > 0);
     json_array_foreach(vectors, i, vector)
     {
-        struct order_spec spec = {ORDER_TORCH, number(vector, "seed")};
+        struct order_spec spec = {.kind = ORDER_TORCH, .seed = number(vector, "seed")};
         struct digest digest = digest_of(vector);
         uint64_t n = number(vector, "n");
         struct order *order;
@@ -85,7 +87,7 @@ Test(order, equals_torch_randperm)
 
         snprintf(what, sizeof what, "randperm(%llu), seed %llu", (unsigned long long)n,
                  (unsigned long long)spec.seed);
-        cr_assert_eq(order_open(&order, &spec, n, 0), 0);
+        cr_assert_eq(order_open(&order, &spec, BASIS(n), 0), 0);
         for (uint64_t p = 0; p < n; p++)
             digest_add(&digest, order_sample(order, p));
         order_close(order);
@@ -108,13 +110,13 @@ Test(order, equals_torch_randperm_where_its_algorithm_changes)
     }
     json_array_foreach(vectors, i, vector)
     {
-        struct order_spec spec = {ORDER_TORCH, number(vector, "seed")};
+        struct order_spec spec = {.kind = ORDER_TORCH, .seed = number(vector, "seed")};
         const json_t *first = json_object_get(vector, "first"),
                      *last = json_object_get(vector, "last");
         uint64_t n = number(vector, "n");
         struct order *order;
 
-        cr_assert_eq(order_open(&order, &spec, n, 0), 0);
+        cr_assert_eq(order_open(&order, &spec, BASIS(n), 0), 0);
         for (size_t k = 0; k < json_array_size(first); k++)
             cr_assert_eq(order_sample(order, k),
                          (uint64_t)json_integer_value(json_array_get(first, k)));
@@ -128,8 +130,8 @@ Test(order, equals_torch_randperm_where_its_algorithm_changes)
 
 Test(order, the_algorithm_changes_where_torch_changes_it)
 {
-    cr_assert(!order_is_large(214748363));
-    cr_assert(order_is_large(214748364));
+    cr_assert(!order_torch_is_large(214748363));
+    cr_assert(order_torch_is_large(214748364));
 }
 
 Test(order, plans_equal_torch_distributed_sampler)
@@ -141,11 +143,12 @@ Test(order, plans_equal_torch_distributed_sampler)
     {
         bool shuffle = json_is_true(json_object_get(vector, "shuffle"));
         bool drop = json_is_true(json_object_get(vector, "drop_last"));
-        struct order_spec spec = {shuffle ? ORDER_TORCH : ORDER_SEQUENTIAL, number(vector, "seed")};
+        struct order_spec spec = {.kind = shuffle ? ORDER_TORCH : ORDER_SEQUENTIAL,
+                                  .seed = number(vector, "seed")};
         uint64_t n = number(vector, "n"), world = number(vector, "world");
         struct order *order;
 
-        cr_assert_eq(order_open(&order, &spec, n, number(vector, "epoch")), 0);
+        cr_assert_eq(order_open(&order, &spec, BASIS(n), number(vector, "epoch")), 0);
         json_array_foreach(json_object_get(vector, "ranks"), k, rank)
         {
             struct digest digest = digest_of(rank);
@@ -155,8 +158,9 @@ Test(order, plans_equal_torch_distributed_sampler)
             snprintf(what, sizeof what, "n %llu, rank %llu of %llu, epoch %llu",
                      (unsigned long long)n, (unsigned long long)number(rank, "rank"),
                      (unsigned long long)world, (unsigned long long)number(vector, "epoch"));
-            cr_assert(
-                plan_open(&plan, n, number(rank, "rank"), world, drop ? PLAN_DROP : PLAN_PAD));
+            cr_assert(plan_open(&plan, n,
+                                &(struct plan_share){.rank = number(rank, "rank"), .world = world},
+                                &(struct plan_deal){.remainder = drop ? PLAN_DROP : PLAN_PAD}));
             cr_assert_eq(plan.length, number(rank, "len"), "%s", what);
             for (uint64_t p = 0; p < plan.length; p++)
                 digest_add(&digest, order_sample(order, plan_global(&plan, p)));
@@ -171,15 +175,17 @@ Test(order, plans_equal_torch_distributed_sampler)
 
 Test(order, seed_and_epoch_count_by_their_sum_and_its_low_32_bits)
 {
-    struct order_spec one = {ORDER_TORCH, 7}, two = {ORDER_TORCH, 2},
-                      far = {ORDER_TORCH, 7 + ((uint64_t)1 << 32)}, other = {ORDER_TORCH, 8};
+    struct order_spec one = {.kind = ORDER_TORCH, .seed = 7},
+                      two = {.kind = ORDER_TORCH, .seed = 2},
+                      far = {.kind = ORDER_TORCH, .seed = 7 + ((uint64_t)1 << 32)},
+                      other = {.kind = ORDER_TORCH, .seed = 8};
     struct order *a, *b, *c, *d;
     uint64_t differing = 0;
 
-    cr_assert_eq(order_open(&a, &one, 1000, 0), 0);
-    cr_assert_eq(order_open(&b, &two, 1000, 5), 0);
-    cr_assert_eq(order_open(&c, &far, 1000, 0), 0);
-    cr_assert_eq(order_open(&d, &other, 1000, 0), 0);
+    cr_assert_eq(order_open(&a, &one, BASIS(1000), 0), 0);
+    cr_assert_eq(order_open(&b, &two, BASIS(1000), 5), 0);
+    cr_assert_eq(order_open(&c, &far, BASIS(1000), 0), 0);
+    cr_assert_eq(order_open(&d, &other, BASIS(1000), 0), 0);
     for (uint64_t p = 0; p < 1000; p++) {
         cr_assert_eq(order_sample(a, p), order_sample(b, p));
         cr_assert_eq(order_sample(a, p), order_sample(c, p));
@@ -199,12 +205,12 @@ Test(order, position_is_the_inverse_of_sample)
 
     for (size_t k = 0; k < 2; k++) {
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            struct order_spec spec = {kinds[k], 3};
+            struct order_spec spec = {.kind = kinds[k], .seed = 3};
             struct order *order;
-            cr_assert_eq(order_open(&order, &spec, sizes[i], 4), 0);
+            cr_assert_eq(order_open(&order, &spec, BASIS(sizes[i]), 4), 0);
             for (uint64_t p = 0; p < sizes[i]; p++) {
                 uint64_t back;
-                cr_assert_eq(order_position(order, order_sample(order, p), &back), 0);
+                cr_assert_eq(order_place_of(order, order_sample(order, p), &back), 0);
                 cr_assert_eq(back, p);
             }
             order_close(order);
@@ -214,20 +220,20 @@ Test(order, position_is_the_inverse_of_sample)
 
 Test(order, refuses_what_it_cannot_hold)
 {
-    struct order_spec spec = {ORDER_TORCH, 0};
+    struct order_spec spec = {.kind = ORDER_TORCH, .seed = 0};
     struct order *order;
 
-    cr_assert_eq(order_open(&order, &spec, ORDER_SAMPLES_MAX + 1, 0), -EINVAL);
-    cr_assert_eq(order_open(&order, &spec, 10, ORDER_EPOCH_MAX + 1), -EINVAL);
-    cr_assert_eq(order_open(&order, &spec, ORDER_SAMPLES_MAX, 0), -ENOMEM);
+    cr_assert_eq(order_open(&order, &spec, BASIS(ORDER_SAMPLES_MAX + 1), 0), -EINVAL);
+    cr_assert_eq(order_open(&order, &spec, BASIS(10), ORDER_EPOCH_MAX + 1), -EINVAL);
+    cr_assert_eq(order_open(&order, &spec, BASIS(ORDER_SAMPLES_MAX), 0), -ENOMEM);
 }
 
 Test(order, an_empty_order_is_one)
 {
-    struct order_spec spec = {ORDER_TORCH, 0};
+    struct order_spec spec = {.kind = ORDER_TORCH, .seed = 0};
     struct order *order;
 
-    cr_assert_eq(order_open(&order, &spec, 0, 0), 0);
-    cr_assert_eq(order_samples(order), 0);
+    cr_assert_eq(order_open(&order, &spec, BASIS(0), 0), 0);
+    cr_assert_eq(order_places(order), 0);
     order_close(order);
 }

@@ -47,7 +47,7 @@ static void begin(const char *options)
         free(members[i]);
     cr_assert_eq(shards_add(&config.shards, folder.shards.paths[0], "/"), 0);
     cr_assert_eq(dataset_open(&set, &config), 0);
-    cr_assert_eq(epochs_open(&epochs, &config.order, SAMPLES, config.epoch), 0);
+    cr_assert_eq(epochs_open(&epochs, &config.order, &set.basis.order, config.epoch), 0);
     cr_assert_eq(reader_open(&reader, set.index, 0, READER_DIRECT_AUTO), 0);
     control = (struct control){&set, epochs, reader, &serve, 0};
     cr_assert_eq(view_open(&view, &set, epochs, control_text, &control), 0);
@@ -400,7 +400,7 @@ Test(epochs, of_a_few_more_epochs_by_turns_than_are_kept_most_are_at_hand)
     struct epochs *many;
     unsigned found = 0;
 
-    cr_assert_eq(epochs_open(&many, &spec, 240000, 0), 0);
+    cr_assert_eq(epochs_open(&many, &spec, &(struct order_basis){.samples = 240000}, 0), 0);
     for (unsigned i = 0; i < EPOCHS * (ROUNDS + 1); i++) {
         struct order *order = epochs_peek(many, i % EPOCHS);
         if (order)
