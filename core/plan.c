@@ -85,7 +85,7 @@ bool plan_open(struct plan *plan, uint64_t places, const struct plan_share *shar
     uint64_t units;
 
     if (!is_share(share) || places > ORDER_SAMPLES_MAX || share->after > places ||
-        (deal->runs && share->after) || overlap(deal) > places)
+        (deal->runs && share->after) || (deal->runs && deal->window > places))
         return false;
     *plan = (struct plan){.share = *share, .deal = *deal, .places = places - share->after};
     units = dealt(plan->places, deal);
