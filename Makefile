@@ -169,7 +169,7 @@ $(BUILD)/fuzz-short-%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/driver.o
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_CORE)
 
 # Those of core/'s code; checksums count as right in them.
-FUZZERS_CORE := $(patsubst %,$(BUILD)/fuzz/fuzz_%,index config walk names)
+FUZZERS_CORE := $(patsubst %,$(BUILD)/fuzz/fuzz_%,index config walk names numbers)
 $(FUZZERS_CORE): $(BUILD)/fuzz/%: tests/fuzz/%.c $(wildcard tests/fuzz/*.h core/*.[ch])
 	$(call say,CLANG,$@)
 	@mkdir -p $(@D)
