@@ -1,18 +1,17 @@
 /* DALI's index files. Owns a shard's text while it is made. */
 #include "idx.h"
 
+#include "replace.h"
+
 #include "../core/listing.h"
 #include "../core/report.h"
 #include "../core/walk.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define VERSION "v1.2"
 
@@ -65,40 +64,19 @@ static bool is_equal(const char *path, const char *head, const char *text, size_
     return equal;
 }
 
-/* 0 or a negative errno. */
-static int write_file(const char *path, const char *head, const char *text, size_t size)
-{
-    mode_t mask = umask(0);
-    char *temporary;
-    FILE *file = NULL;
-    int fd, fault = 0;
+/* What a file holds: its first line, and the others. */
+struct content {
+    const char *head;
+    const struct lines *lines;
+};
 
-    umask(mask);
-    if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
-        return -ENOMEM;
-    fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0)
-        fault = -errno;
-    /* mkostemp() makes it for its owner alone. */
-    if (!fault && (fchmod(fd, 0666 & ~mask) || !(file = fdopen(fd, "w"))))
-        fault = -errno;
-    if (file) {
-        fputs(head, file);
-        if (size)
-            fwrite(text, 1, size, file);
-        if (fflush(file) || ferror(file) || fsync(fd))
-            fault = errno ? -errno : -EIO;
-        if (fclose(file) && !fault)
-            fault = -errno;
-    } else if (fd >= 0) {
-        close(fd);
-    }
-    if (!fault && rename(temporary, path))
-        fault = -errno;
-    if (fault && fd >= 0)
-        unlink(temporary);
-    free(temporary);
-    return fault;
+static void fill(FILE *to, const void *context)
+{
+    const struct content *content = context;
+
+    fputs(content->head, to);
+    if (content->lines->size)
+        fwrite(content->lines->text, 1, content->lines->size, to);
 }
 
 static const char *refusal(const struct harvest *harvest, const struct index_shard *shard)
@@ -125,6 +103,7 @@ static int save(const char *shard, size_t number, const struct lines *lines,
                 struct check_problems *problems, struct check_idx *idx)
 {
     char head[48], *path = listing_path(shard), *why;
+    const struct content content = {head, lines};
     int fault;
 
     if (!path)
@@ -135,7 +114,7 @@ static int save(const char *shard, size_t number, const struct lines *lines,
         free(path);
         return 0;
     }
-    fault = write_file(path, head, lines->text, lines->size);
+    fault = check_replace(path, fill, &content);
     if (!fault)
         idx->written++;
     else if (asprintf(&why, "%s: %s", path, strerror(-fault)) >= 0) {

@@ -1,11 +1,12 @@
 /* Every picture decoded. Owns the threads, a decoder and a buffer for each, and the reader. */
 #include "images.h"
 
+#include "crew.h"
+
 #include "../core/clock.h"
 #include "../core/progress.h"
 #include "../core/reader.h"
 #include "../core/report.h"
-#include "../loader/cores.h"
 #include "../loader/image.h"
 #include "../loader/settings.h"
 
@@ -17,8 +18,7 @@
 
 /* Pixels that come out are thrown away: a small picture, so that most of a JPEG's inverse DCT is
  * left out; all of its entropy-coded data is read all the same. */
-#define SIDE         32
-#define THREADS_MOST 1024
+#define SIDE 32
 
 /* Extensions of pictures, and the format that each promises. */
 static const struct {
@@ -72,16 +72,7 @@ static const char *promised(const char *field)
 
 static void tell(const struct work *work, unsigned kind, uint64_t member, const char *why)
 {
-    const struct index *index = work->index;
-    const char *key = index_key(index, index_sample_of(index, member));
-    const char *field = index->fields[index->members[member].field];
-    char *name;
-
-    if (asprintf(&name, "%s.%s", key, field) < 0)
-        name = NULL;
-    check_problems_add(work->problems, kind, index_shard_of_member(index, member), name,
-                       index->members[member].offset, why);
-    free(name);
+    check_problems_add_member(work->problems, kind, work->index, member, why);
 }
 
 static int make_room(struct hand *hand, size_t size)
@@ -216,21 +207,6 @@ static void *take_some(void *context)
     return NULL;
 }
 
-static void run(struct work *work, unsigned threads)
-{
-    pthread_t *others = calloc(threads, sizeof *others);
-    unsigned started = 0;
-
-    /* This thread works too, so that one that cannot be started is no fault. */
-    while (others && started + 1 < threads &&
-           pthread_create(&others[started], NULL, take_some, work) == 0)
-        started++;
-    take_some(work);
-    while (started)
-        pthread_join(others[--started], NULL);
-    free(others);
-}
-
 static uint64_t count_pictures(const struct work *work)
 {
     uint64_t count = 0;
@@ -273,10 +249,7 @@ int check_images(const struct dataset *dataset, unsigned threads, struct check_p
     double since = clock_now_s();
     int fault = set_limits(&work);
 
-    if (threads == 0)
-        threads = (unsigned)cores_usable();
-    if (threads > THREADS_MOST)
-        threads = THREADS_MOST;
+    threads = check_crew_size(threads);
     pthread_mutex_init(&work.lock, NULL);
     work.formats = calloc(index->field_count + 1, sizeof *work.formats);
     if (!work.formats)
@@ -287,7 +260,7 @@ int check_images(const struct dataset *dataset, unsigned threads, struct check_p
         fault = reader_open(&work.reader, index, 0, dataset->config->direct);
     if (!fault) {
         progress_open(&work.progress, "decoding", count_pictures(&work), 0, PROGRESS_ITEMS);
-        run(&work, threads);
+        check_crew_run(threads, take_some, &work);
         progress_close(&work.progress);
         fault = atomic_load(&work.fault);
     }

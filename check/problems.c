@@ -2,6 +2,7 @@
 #include "problems.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,6 +100,24 @@ void check_problems_add(struct check_problems *problems, unsigned kind, size_t s
         keep(problems, group, example);
     }
     pthread_mutex_unlock(&problems->lock);
+}
+
+void check_problems_add_member(struct check_problems *problems, unsigned kind,
+                               const struct index *index, uint64_t member, const char *why)
+{
+    const struct index_member *place = &index->members[member];
+    char *name;
+
+    if (asprintf(&name, "%s.%s", index_key(index, index_sample_of(index, member)),
+                 index->fields[place->field]) < 0) {
+        name = NULL;
+        pthread_mutex_lock(&problems->lock);
+        problems->fault = -ENOMEM;
+        pthread_mutex_unlock(&problems->lock);
+    }
+    check_problems_add(problems, kind, index_shard_of_member(index, member), name, place->offset,
+                       why);
+    free(name);
 }
 
 uint64_t check_problems_total(const struct check_problems *problems, bool errors)

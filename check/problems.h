@@ -5,6 +5,8 @@
 
 #include "kinds.h"
 
+#include "../core/index.h"
+
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,6 +44,10 @@ void check_problems_close(struct check_problems *problems); /* NULL is fine */
  * different shards, what is kept is the same. */
 void check_problems_add(struct check_problems *problems, unsigned kind, size_t shard,
                         const char *member, uint64_t offset, const char *why);
+
+/* The same of a member of the index, named by its key and field. */
+void check_problems_add_member(struct check_problems *problems, unsigned kind,
+                               const struct index *index, uint64_t member, const char *why);
 
 /* How many there are of all errors (or of all remarks). Once no thread adds any more. */
 uint64_t check_problems_total(const struct check_problems *problems, bool errors);
