@@ -143,6 +143,12 @@ static int check_samples(const struct check_request *request, struct check_resul
                                            result->problems, &result->images);
         result->faulty |= !result->has_images;
     }
+    if (request->lengths) {
+        result->has_lengths = !check_lengths_write(&result->dataset, request->lengths,
+                                                   (unsigned)request->threads, result->problems,
+                                                   &result->lengths);
+        result->faulty |= !result->has_lengths;
+    }
     return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "idx.h"
 #include "images.h"
+#include "lengths.h"
 #include "problems.h"
 #include "split.h"
 
@@ -11,12 +12,15 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 struct check_request {
     struct config config; /* with the shards; `strict` is taken out of it into the one here */
     uint64_t batch;       /* 0: none */
     bool splits;          /* world or batch were given */
     bool decode, write_idx, strict;
+    const char
+        *lengths; /* the file that lengths are written to, as on the command line; NULL: none */
     bool json, samples;
     uint64_t threads;                         /* 0: as many as cores */
     uint64_t examples;                        /* of each kind */
@@ -31,8 +35,9 @@ struct check_result {
     uint64_t *fields;               /* members of each field of the index; NULL unless opened */
     bool data_agrees, order_agrees; /* with request->expected */
     struct check_split split;
-    bool has_split, has_images, has_idx;
+    bool has_split, has_images, has_lengths, has_idx;
     struct check_images images;
+    struct check_lengths lengths;
     struct check_idx idx;
 };
 
@@ -44,5 +49,11 @@ void check_close(struct check_result *result);
 
 /* Whether all was as it should be: nothing reported, no errors, and with `strict` no remarks. */
 bool check_is_sound(const struct check_request *request, const struct check_result *result);
+
+/* Whether lengths go to standard output, which is theirs alone then. */
+static inline bool check_lengths_to_output(const struct check_request *request)
+{
+    return request->lengths && strcmp(request->lengths, CHECK_LENGTHS_STDOUT) == 0;
+}
 
 #endif

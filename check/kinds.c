@@ -65,6 +65,8 @@ static const struct {
     [CHECK_LEFT_OUT] = {"left-out", ERROR,
                         "a compressed shard without a copy; nothing of it is read"},
     [CHECK_NO_IDX] = {"no-idx", ERROR, "no index for DALI was written"},
+    [CHECK_NO_LENGTH] = {"no-length", ERROR,
+                         "a sample without a picture of known size; no lengths are written"},
 };
 
 const char *check_kind_name(unsigned kind)

@@ -29,6 +29,7 @@ enum check_kind {
     CHECK_NO_SAMPLE,         /* of the data set */
     CHECK_LEFT_OUT,          /* of a shard: compressed, and not unpacked */
     CHECK_NO_IDX,            /* of a shard: DALI's index was not written */
+    CHECK_NO_LENGTH,         /* of a sample: its picture's header says no size */
     CHECK_KINDS
 };
 

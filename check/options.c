@@ -22,7 +22,9 @@ const char check_usage[] =
     "  --world W          deals the epoch over W ranks, and goes through all of it\n"
     "  --batch B          batches of a rank, and how many samples the last one has\n"
     "  --decode           decodes every JPEG and PNG\n"
-    "  -j N               threads that decode (as many as cores that may be used)\n"
+    "  --write-lengths FILE  the pixels of each sample's picture, a line each, from its header,\n"
+    "                     for `lengths=FILE`; -: to standard output\n"
+    "  -j N               threads that decode or measure (as many as cores that may be used)\n"
     "  --expect DATA-ORDER  a fingerprint that this node shall have, too\n"
     "  --write-idx        writes DALI's index SHARD.idx beside each shard\n"
     "  --strict           remarks count as errors do\n"
@@ -34,7 +36,18 @@ const char check_usage[] =
     "\n"
     "Exit code: 0 sound, 1 something was found, 2 usage.\n";
 
-enum { WORLD = 256, BATCH, DECODE, EXPECT, WRITE_IDX, STRICT, EXAMPLES, JSON, SAMPLES };
+enum {
+    WORLD = 256,
+    BATCH,
+    DECODE,
+    EXPECT,
+    WRITE_IDX,
+    WRITE_LENGTHS,
+    STRICT,
+    EXAMPLES,
+    JSON,
+    SAMPLES
+};
 
 static const struct option options[] = {
     {"world", required_argument, NULL, WORLD},
@@ -42,6 +55,7 @@ static const struct option options[] = {
     {"decode", no_argument, NULL, DECODE},
     {"expect", required_argument, NULL, EXPECT},
     {"write-idx", no_argument, NULL, WRITE_IDX},
+    {"write-lengths", required_argument, NULL, WRITE_LENGTHS},
     {"strict", no_argument, NULL, STRICT},
     {"examples", required_argument, NULL, EXAMPLES},
     {"json", no_argument, NULL, JSON},
@@ -99,6 +113,9 @@ static bool take_option(struct check_request *request, int option, const char *b
         return request->decode = true;
     case WRITE_IDX:
         return request->write_idx = true;
+    case WRITE_LENGTHS:
+        request->lengths = optarg;
+        return check_lengths_may_write(optarg);
     case STRICT:
         return request->strict = true;
     case JSON:
@@ -117,6 +134,8 @@ static bool settle(struct check_request *request)
         report_error("no shards given; `shufflefs-check --help` tells more");
     else if (request->samples && !request->json)
         report_error("--samples needs --json");
+    else if (request->json && check_lengths_to_output(request))
+        report_error("--json and --write-lengths - both want standard output for themselves");
     else {
         request->splits |= request->config.world > 1;
         request->strict |= request->config.strict;

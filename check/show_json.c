@@ -101,6 +101,22 @@ static json_t *images_json(const struct check_images *images)
                      images->seconds);
 }
 
+static json_t *lengths_json(const struct check_request *request,
+                            const struct check_lengths *lengths)
+{
+    json_t *json = json_pack("{s:o, s:b, s:I, s:I, s:I, s:I, s:i, s:f}", "file",
+                             name_json(request->lengths), "written", lengths->written, "measured",
+                             (json_int_t)lengths->measured, "jpeg", (json_int_t)lengths->jpeg,
+                             "png", (json_int_t)lengths->png, "bytes", (json_int_t)lengths->bytes,
+                             "threads", (int)lengths->threads, "seconds", lengths->seconds);
+
+    if (json && lengths->written)
+        json_object_update_new(json,
+                               json_pack("{s:I, s:I}", "shortest", (json_int_t)lengths->shortest,
+                                         "longest", (json_int_t)lengths->longest));
+    return json;
+}
+
 static json_t *example_json(const struct check_request *request,
                             const struct check_example *example)
 {
@@ -162,6 +178,8 @@ static json_t *describe(const struct check_request *request, const struct check_
         json_object_set_new(root, "split", split_json(request, &result->split));
     if (result->has_images)
         json_object_set_new(root, "decoded", images_json(&result->images));
+    if (result->has_lengths)
+        json_object_set_new(root, "lengths", lengths_json(request, &result->lengths));
     if (result->has_idx)
         json_object_set_new(root, "idx",
                             json_pack("{s:I, s:I, s:I}", "written", (json_int_t)result->idx.written,

@@ -23,21 +23,21 @@ static const char *number(uint64_t value, char *text)
     return text;
 }
 
-static void put_number(uint64_t value)
+static void put_number(FILE *to, uint64_t value)
 {
     char text[32];
 
-    fputs(number(value, text), stdout);
+    fputs(number(value, text), to);
 }
 
 /* "1 shard", "2 shards". */
-static void put_count(uint64_t count, const char *what)
+static void put_count(FILE *to, uint64_t count, const char *what)
 {
-    put_number(count);
-    printf(" %s%s", what, count == 1 ? "" : "s");
+    put_number(to, count);
+    fprintf(to, " %s%s", what, count == 1 ? "" : "s");
 }
 
-static void put_bytes(uint64_t bytes)
+static void put_bytes(FILE *to, uint64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
     double value = (double)bytes;
@@ -48,28 +48,28 @@ static void put_bytes(uint64_t bytes)
         unit++;
     }
     if (unit)
-        printf("%.1f %s", value, units[unit]);
+        fprintf(to, "%.1f %s", value, units[unit]);
     else
-        printf("%" PRIu64 " B", bytes);
+        fprintf(to, "%" PRIu64 " B", bytes);
 }
 
 /* Names may hold any byte: none may forge a line or move a terminal. */
-static void put_name(const char *name)
+static void put_name(FILE *to, const char *name)
 {
     for (const unsigned char *c = (const unsigned char *)name; *c; c++) {
         if (*c < 0x20 || *c == 0x7f || *c == '\\')
-            printf("\\x%02x", *c);
+            fprintf(to, "\\x%02x", *c);
         else
-            putchar(*c);
+            putc(*c, to);
     }
 }
 
-static void show_fields(const struct check_result *result)
+static void show_fields(FILE *to, const struct check_result *result)
 {
     const struct index *index = result->dataset.index;
     size_t shown = 0, left = 0;
 
-    printf("fields       ");
+    fprintf(to, "fields       ");
     for (size_t f = 0; f < index->field_count; f++) {
         if (!result->fields[f])
             continue;
@@ -77,183 +77,216 @@ static void show_fields(const struct check_result *result)
             left++;
             continue;
         }
-        printf("%s", shown++ ? ", " : "");
-        put_name(index->fields[f]);
-        putchar(' ');
-        put_number(result->fields[f]);
+        fprintf(to, "%s", shown++ ? ", " : "");
+        put_name(to, index->fields[f]);
+        putc(' ', to);
+        put_number(to, result->fields[f]);
     }
     if (left) {
-        printf(" and ");
-        put_count(left, "more");
+        fprintf(to, " and ");
+        put_count(to, left, "more");
     }
-    printf("%s\n", result->dataset.uneven ? "; samples differ in them" : "");
+    fprintf(to, "%s\n", result->dataset.uneven ? "; samples differ in them" : "");
 }
 
-static void show_data(const struct check_request *request, const struct check_result *result)
+static void show_data(FILE *to, const struct check_request *request,
+                      const struct check_result *result)
 {
     const struct dataset *dataset = &result->dataset;
     const struct index *index = dataset->index;
 
-    put_count(index->shard_count, "shard");
-    printf(", ");
-    put_count(index->sample_count, "sample");
-    printf(", ");
-    put_count(index->member_count, "member");
-    printf(", ");
-    put_bytes(index->bytes);
-    putchar('\n');
-    show_fields(result);
-    printf("labels       %s", labels_source_name(dataset->labels.source));
+    put_count(to, index->shard_count, "shard");
+    fprintf(to, ", ");
+    put_count(to, index->sample_count, "sample");
+    fprintf(to, ", ");
+    put_count(to, index->member_count, "member");
+    fprintf(to, ", ");
+    put_bytes(to, index->bytes);
+    putc('\n', to);
+    show_fields(to, result);
+    fprintf(to, "labels       %s", labels_source_name(dataset->labels.source));
     if (dataset->labels.of)
-        printf(", %" PRIu64 " class%s", dataset->labels.class_count,
-               dataset->labels.class_count == 1 ? "" : "es");
-    printf("\nfingerprint  %s", dataset->fingerprint);
+        fprintf(to, ", %" PRIu64 " class%s", dataset->labels.class_count,
+                dataset->labels.class_count == 1 ? "" : "es");
+    fprintf(to, "\nfingerprint  %s", dataset->fingerprint);
     if (*request->expected)
-        printf("%s", result->data_agrees && result->order_agrees ? ", as expected"
-                     : result->data_agrees                       ? ": DATA agrees, ORDER does not"
-                     : result->order_agrees                      ? ": ORDER agrees, DATA does not"
-                                                                 : ": neither half agrees");
-    putchar('\n');
+        fprintf(to, "%s",
+                result->data_agrees && result->order_agrees ? ", as expected"
+                : result->data_agrees                       ? ": DATA agrees, ORDER does not"
+                : result->order_agrees                      ? ": ORDER agrees, DATA does not"
+                                                            : ": neither half agrees");
+    putc('\n', to);
     if (request->config.shards.left_out) {
-        printf("left out     ");
-        put_count(request->config.shards.left_out, "compressed tar");
-        printf(" beside plain ones\n");
+        fprintf(to, "left out     ");
+        put_count(to, request->config.shards.left_out, "compressed tar");
+        fprintf(to, " beside plain ones\n");
     }
 }
 
-static void show_split(const struct check_result *result)
+static void show_split(FILE *to, const struct check_result *result)
 {
     const struct check_split *split = &result->split;
 
-    printf("split        ");
-    put_count(split->world, "rank");
-    printf(" of ");
+    fprintf(to, "split        ");
+    put_count(to, split->world, "rank");
+    fprintf(to, " of ");
     if (split->shortest != split->longest) {
-        put_number(split->shortest);
-        printf(" to ");
+        put_number(to, split->shortest);
+        fprintf(to, " to ");
     }
-    put_count(split->longest, "sample");
-    printf("; ");
-    put_number(split->padding);
-    printf(" padded, ");
-    put_number(split->dropped);
-    printf(" dropped; epoch %" PRIu64 " gone through: %s\n", split->epoch,
-           split->right ? "each sample once but for these" : "WRONG");
+    put_count(to, split->longest, "sample");
+    fprintf(to, "; ");
+    put_number(to, split->padding);
+    fprintf(to, " padded, ");
+    put_number(to, split->dropped);
+    fprintf(to, " dropped; epoch %" PRIu64 " gone through: %s\n", split->epoch,
+            split->right ? "each sample once but for these" : "WRONG");
     if (result->dataset.index->shard_count < split->world)
-        printf("             fewer shards than ranks: no matter, for samples are dealt, not "
-               "shards\n");
+        fprintf(to, "             fewer shards than ranks: no matter, for samples are dealt, not "
+                    "shards\n");
     if (!split->batch)
         return;
-    printf("batches      of ");
-    put_number(split->batch);
-    printf(": ");
+    fprintf(to, "batches      of ");
+    put_number(to, split->batch);
+    fprintf(to, ": ");
     if (split->batches_least != split->batches_most) {
-        put_number(split->batches_least);
-        printf(" to ");
+        put_number(to, split->batches_least);
+        fprintf(to, " to ");
     }
-    put_number(split->batches_most);
-    printf(" a rank, the last of ");
+    put_number(to, split->batches_most);
+    fprintf(to, " a rank, the last of ");
     if (split->last_of_shortest != split->last_of_longest) {
-        put_number(split->last_of_shortest);
-        printf(" or ");
+        put_number(to, split->last_of_shortest);
+        fprintf(to, " or ");
     }
-    put_number(split->last_of_longest);
-    putchar('\n');
+    put_number(to, split->last_of_longest);
+    putc('\n', to);
 }
 
-static void show_images(const struct check_images *images)
+static void show_images(FILE *to, const struct check_images *images)
 {
-    printf("pictures     ");
-    put_number(images->pictures);
-    printf(" in %.1f s with ", images->seconds);
-    put_count(images->threads, "thread");
+    fprintf(to, "pictures     ");
+    put_number(to, images->pictures);
+    fprintf(to, " in %.1f s with ", images->seconds);
+    put_count(to, images->threads, "thread");
     if (images->seconds > 0)
-        printf(", %.0f/s", (double)images->pictures / images->seconds);
-    printf("; ");
-    put_number(images->jpeg);
-    printf(" JPEG, ");
-    put_number(images->png);
-    printf(" PNG, ");
-    put_count(images->others, "other");
-    putchar('\n');
+        fprintf(to, ", %.0f/s", (double)images->pictures / images->seconds);
+    fprintf(to, "; ");
+    put_number(to, images->jpeg);
+    fprintf(to, " JPEG, ");
+    put_number(to, images->png);
+    fprintf(to, " PNG, ");
+    put_count(to, images->others, "other");
+    putc('\n', to);
 }
 
-static void show_idx(const struct check_idx *idx)
+static void show_lengths(FILE *to, const struct check_request *request,
+                         const struct check_lengths *lengths)
 {
-    printf("idx          ");
-    put_number(idx->written);
-    printf(" written, ");
-    put_number(idx->equal);
-    printf(" as they were, ");
-    put_number(idx->refused);
-    printf(" refused\n");
+    fprintf(to, "lengths      ");
+    if (lengths->written) {
+        put_number(to, lengths->shortest);
+        fprintf(to, " to ");
+        put_number(to, lengths->longest);
+        fprintf(to, " pixels, by headers in %.1f s with ", lengths->seconds);
+        put_count(to, lengths->threads, "thread");
+        fprintf(to, "; ");
+        put_count(to, lengths->samples, "line");
+        fprintf(to, " written to ");
+        if (check_lengths_to_output(request))
+            fprintf(to, "standard output");
+        else
+            put_name(to, request->lengths);
+    } else {
+        fprintf(to, "not written: ");
+        put_number(to, lengths->samples - lengths->measured);
+        fprintf(to, " of ");
+        put_count(to, lengths->samples, "sample");
+        fprintf(to, " could not be measured");
+    }
+    putc('\n', to);
 }
 
-static void show_example(const struct check_request *request, const struct check_example *example)
+static void show_idx(FILE *to, const struct check_idx *idx)
 {
-    printf("    ");
+    fprintf(to, "idx          ");
+    put_number(to, idx->written);
+    fprintf(to, " written, ");
+    put_number(to, idx->equal);
+    fprintf(to, " as they were, ");
+    put_number(to, idx->refused);
+    fprintf(to, " refused\n");
+}
+
+static void show_example(FILE *to, const struct check_request *request,
+                         const struct check_example *example)
+{
+    fprintf(to, "    ");
     if (example->shard != CHECK_NO_SHARD) {
-        put_name(request->config.shards.paths[example->shard]);
-        printf(": ");
+        put_name(to, request->config.shards.paths[example->shard]);
+        fprintf(to, ": ");
         if (example->member) {
-            put_name(example->member);
-            printf(", ");
+            put_name(to, example->member);
+            fprintf(to, ", ");
         }
-        printf("byte ");
-        put_number(example->offset);
-        printf("%s", example->why ? ": " : "");
+        fprintf(to, "byte ");
+        put_number(to, example->offset);
+        fprintf(to, "%s", example->why ? ": " : "");
     }
     if (example->why)
-        put_name(example->why);
-    putchar('\n');
+        put_name(to, example->why);
+    putc('\n', to);
 }
 
-static void show_group(const struct check_request *request, const struct check_result *result,
-                       unsigned kind)
+static void show_group(FILE *to, const struct check_request *request,
+                       const struct check_result *result, unsigned kind)
 {
     const struct check_group *group = &result->problems->groups[kind];
 
     if (!group->count)
         return;
-    printf("%s  %s: ", check_kind_is_error(kind) ? "error " : "remark", check_kind_name(kind));
-    put_number(group->count);
+    fprintf(to, "%s  %s: ", check_kind_is_error(kind) ? "error " : "remark", check_kind_name(kind));
+    put_number(to, group->count);
     if (group->shards) {
-        printf(" in ");
-        put_count(group->shards, "shard");
+        fprintf(to, " in ");
+        put_count(to, group->shards, "shard");
     }
-    printf("; %s\n", check_kind_meaning(kind));
+    fprintf(to, "; %s\n", check_kind_meaning(kind));
     for (size_t i = 0; i < group->example_count; i++)
-        show_example(request, &group->examples[i]);
+        show_example(to, request, &group->examples[i]);
     if (group->count > group->example_count && group->example_count) {
-        printf("    and ");
-        put_number(group->count - group->example_count);
-        printf(" more\n");
+        fprintf(to, "    and ");
+        put_number(to, group->count - group->example_count);
+        fprintf(to, " more\n");
     }
 }
 
-void check_show_text(const struct check_request *request, const struct check_result *result)
+void check_show_text(FILE *to, const struct check_request *request,
+                     const struct check_result *result)
 {
     uint64_t errors = check_problems_total(result->problems, true);
     uint64_t remarks = check_problems_total(result->problems, false);
 
     if (result->opened)
-        show_data(request, result);
+        show_data(to, request, result);
     if (result->has_split)
-        show_split(result);
+        show_split(to, result);
     if (result->has_images)
-        show_images(&result->images);
+        show_images(to, &result->images);
+    if (result->has_lengths)
+        show_lengths(to, request, &result->lengths);
     if (result->has_idx)
-        show_idx(&result->idx);
+        show_idx(to, &result->idx);
     for (int errors_first = 1; errors_first >= 0; errors_first--)
         for (unsigned kind = 0; kind < CHECK_KINDS; kind++)
             if (check_kind_is_error(kind) == errors_first)
-                show_group(request, result, kind);
+                show_group(to, request, result, kind);
     if (errors || remarks) {
-        put_count(errors, "error");
-        printf(", ");
-        put_count(remarks, "remark");
-        putchar('\n');
+        put_count(to, errors, "error");
+        fprintf(to, ", ");
+        put_count(to, remarks, "remark");
+        putc('\n', to);
     } else if (!result->faulty) {
-        printf("no problem\n");
+        fprintf(to, "no problem\n");
     }
 }

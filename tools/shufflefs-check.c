@@ -21,7 +21,8 @@ static int check(const struct check_request *request)
         if (request->json)
             fault = check_show_json(request, &result);
         else
-            check_show_text(request, &result);
+            /* The lengths have standard output for themselves. */
+            check_show_text(check_lengths_to_output(request) ? stderr : stdout, request, &result);
     }
     check_close(&result);
     if (output_end())

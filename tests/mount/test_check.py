@@ -161,7 +161,7 @@ class Check(CheckCase):
         page = (harness.ROOT / "man" / (PROGRAM + ".1")).read_text(encoding="utf-8")
         own = self.json(*self.data_set.shards)["fingerprint"]
         found = self.json(*self.data_set.shards, "--world", "2", "--batch", "3", "--decode", "--write-idx", "--samples",
-                          "--expect", own, code=1)
+                          "--write-lengths", self.tmp / "lengths", "--expect", own, code=1)
         keys = set()
 
         def collect(value):
