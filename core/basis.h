@@ -3,14 +3,16 @@
 #ifndef SHUFFLEFS_BASIS_H
 #define SHUFFLEFS_BASIS_H
 
+#include "blocks.h"
 #include "config.h"
 #include "index.h"
 #include "labels.h"
 
 struct basis {
     struct order_basis order;
-    uint64_t places; /* of an epoch */
-    uint64_t hash;   /* of what the options name: for the fingerprint; 0: nothing */
+    struct blocks blocks; /* of order=block */
+    uint64_t places;      /* of an epoch */
+    uint64_t hash;        /* of what the options name: for the fingerprint; 0: nothing */
 };
 
 /* `config` is settled (config_settle()). `index` and `labels` are NULL where nothing but the number

@@ -36,7 +36,7 @@ static const struct {
     {"contiguous", ORDER_CONTIGUOUS, 1, true, true, NULL},
     {"weighted", ORDER_WEIGHTED, 1, false, false, NULL},
     {"resampled", ORDER_RESAMPLED, 1, false, false, NULL},
-    {"block", ORDER_BLOCK, 1, false, false, NULL},
+    {"block", ORDER_BLOCK, 1, true, false, order_fill_block},
     {"feistel", ORDER_FEISTEL, 1, false, false, NULL},
     {"length", ORDER_LENGTH, 1, false, false, NULL},
 };
@@ -144,7 +144,8 @@ int order_open(struct order **out, const struct order_spec *spec, const struct o
     int fault;
 
     if (basis->samples > ORDER_SAMPLES_MAX || places > ORDER_SAMPLES_MAX ||
-        epoch > ORDER_EPOCH_MAX || (places && !basis->samples))
+        epoch > ORDER_EPOCH_MAX || (places && !basis->samples) ||
+        (spec->kind == ORDER_BLOCK && (!basis->blocks || !spec->streams || !spec->window)))
         return -EINVAL;
     order = calloc(1, sizeof *order);
     if (!order)

@@ -14,6 +14,16 @@
  *                torch/utils/data/distributed.py
  *   sequential   shuffle=False: the identity
  *   contiguous   the identity too; it is dealt in unbroken runs (core/plan.h)
+ *   block        for storage that is slow to seek: CorgiPile's two levels of shuffling over
+ *                canonical streams. Blocks are runs of neighbouring samples of one shard
+ *                (core/blocks.h). The blocks of the epoch are shuffled; the row of their samples is
+ *                cut into `streams` runs, the first n % streams of them one sample longer, so a
+ *                block is parted between two streams in at most streams - 1 places (and a large one
+ *                over more). Each stream's blocks are cut into pools of at most `window` blocks, as
+ *                even as can be, and each pool is shuffled whole. Place g is stream g % streams,
+ *                its place g / streams. So a world that divides `streams` keeps each block, but for
+ *                those parted, on one rank, and the order does not depend on the world. All 64 bits
+ *                of seed and epoch count.
  *
  * Only the low 32 bits of seed + epoch reach torch's generator: so it is there, so it is here. */
 #ifndef SHUFFLEFS_ORDER_H
@@ -48,7 +58,10 @@ struct order_spec {
 /* What orders know of the samples (core/basis.h makes it). Whoever opens an order with it keeps it
  * as long. */
 struct order_basis {
-    uint64_t samples; /* n */
+    uint64_t samples;       /* n */
+    const uint64_t *blocks; /* block -> its first sample; blocks[block_count] = samples; NULL: not
+                               cut. Only for order=block */
+    uint64_t block_count;
 };
 
 /* The largest data set and the largest epoch: arithmetic on places never overflows below it. */
@@ -71,8 +84,9 @@ bool order_is_made(enum order_kind kind);
 bool order_is_fixed(enum order_kind kind);
 
 /* Works out the order of `epoch`. Returns 0, -ENOMEM when the table does not fit, or -EINVAL
- * (samples, places or epoch out of range); nothing is reported. Time is O(n): about 20 ms for
- * 1.28 M samples. */
+ * (samples, places or epoch out of range, or
+ * order=block without blocks, streams or window); nothing is reported. Time is O(n): about 20 ms
+ * for 1.28 M samples. */
 int order_open(struct order **out, const struct order_spec *spec, const struct order_basis *basis,
                uint64_t epoch);
 void order_close(struct order *order); /* NULL is fine */

@@ -34,6 +34,7 @@ typedef int order_filler(struct order_table *table, const struct order_spec *spe
                          const struct order_basis *basis, uint64_t epoch);
 
 order_filler order_fill_torch; /* core/order_torch.c */
+order_filler order_fill_block; /* core/order_block.c */
 
 /* True from UINT32_MAX / 20 up: which algorithm torch's randperm(n) takes. */
 bool order_torch_is_large(uint64_t n);

@@ -1,0 +1,204 @@
+/* What a window of blocks does to the classes in a batch, and which window would do: batches drawn
+ * as order=block draws them, and counted. Owns a row of blocks while it works; never lays out an
+ * epoch. */
+#include "blocks.h"
+
+#include "basis.h"
+#include "labels.h"
+#include "order_block.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define USE_QUALITY 0x7175616c /* "qual" */
+#define TRIALS      96
+
+/* A batch: labels in order, so that equal ones stand together. */
+struct batch {
+    int64_t labels[BLOCKS_BATCH];
+    size_t count;
+};
+
+/* Sums over batches. */
+struct sum {
+    double entropy, classes;
+};
+
+static int compare(const void *a, const void *b)
+{
+    const int64_t *one = a, *other = b;
+
+    return (*one > *other) - (*one < *other);
+}
+
+static void add_batch(struct sum *sum, struct batch *batch)
+{
+    qsort(batch->labels, batch->count, sizeof *batch->labels, compare);
+    for (size_t i = 0, run; i < batch->count; i += run) {
+        double share;
+        for (run = 1; i + run < batch->count && batch->labels[i + run] == batch->labels[i]; run++)
+            ;
+        share = (double)run / (double)batch->count;
+        sum->entropy -= share * log(share);
+        sum->classes += 1;
+    }
+}
+
+/* Samples without a label count for nothing. */
+static void take(struct batch *batch, const struct labels *labels, uint64_t sample)
+{
+    if (labels->of[sample] != LABELS_MISSING)
+        batch->labels[batch->count++] = labels->of[sample];
+}
+
+/* `count` different numbers of [from, to), none less likely than another one: Floyd's way (Bentley
+ * and Floyd, "A sample of brilliance", 1987). */
+static void choose(struct draw *draw, uint64_t from, uint64_t to, size_t count, uint64_t *chosen)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t top = to - count + i, at = from + draw_below(draw, top - from + 1);
+        for (size_t k = 0; k < i; k++)
+            if (chosen[k] == at)
+                at = top;
+        chosen[i] = at;
+    }
+}
+
+/* The pool that has place `at` of the row: of few in a stream, or of many. */
+static void pool_of(const struct block_row *row, const struct block_pools *pools, uint64_t at,
+                    uint64_t *from, uint64_t *to)
+{
+    uint64_t low = 0, high = pools->pools;
+
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2;
+        block_pool_at(row, pools, middle, from, to);
+        if (*from <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    block_pool_at(row, pools, low, from, to);
+}
+
+/* Adds what a stream gives to a batch: its places [first, first + count). */
+static void take_stream(struct batch *batch, const struct labels *labels,
+                        const struct block_row *row, const struct block_pools *pools,
+                        uint64_t first, size_t count, struct draw *draw)
+{
+    uint64_t at = pools->start + first, from, to, chosen[BLOCKS_BATCH];
+
+    while (count) {
+        size_t here = count;
+        pool_of(row, pools, at, &from, &to);
+        if (here > to - at)
+            here = (size_t)(to - at);
+        choose(draw, from, to, here, chosen);
+        for (size_t i = 0; i < here; i++)
+            take(batch, labels, block_row_sample(row, chosen[i]));
+        at += here;
+        count -= here;
+    }
+}
+
+/* Batches that start anywhere in an epoch of this window and these streams. */
+static int measure(const struct basis *basis, const struct labels *labels, uint64_t streams,
+                   uint64_t window, size_t size, struct sum *sum)
+{
+    uint64_t n = basis->order.samples;
+    struct block_row row;
+    struct batch batch;
+    struct draw draw;
+    int fault;
+
+    *sum = (struct sum){0};
+    draw_seed(&draw, 0, 0, USE_QUALITY);
+    fault = block_row_open(&row, &basis->order, streams, &draw);
+    for (int trial = 0; !fault && trial < TRIALS; trial++) {
+        uint64_t start = draw_below(&draw, n - size + 1);
+        batch.count = 0;
+        /* The streams that the batch meets: all that it goes through, each at most once here. */
+        for (uint64_t g = start; g < start + size && g < start + streams; g++) {
+            struct block_pools pools = block_pools_of(&row, g % streams, window);
+            size_t count = (size_t)((start + size - 1 - g) / streams + 1);
+            take_stream(&batch, labels, &row, &pools, g / streams, count, &draw);
+        }
+        add_batch(sum, &batch);
+    }
+    block_row_close(&row);
+    sum->entropy /= TRIALS;
+    sum->classes /= TRIALS;
+    return fault;
+}
+
+/* One stream of one pool, a window of all blocks, is a full shuffle. */
+static int measure_shuffled(const struct basis *basis, const struct labels *labels, size_t size,
+                            struct sum *sum)
+{
+    return measure(basis, labels, 1, basis->order.block_count, size, sum);
+}
+
+static bool is_near(double entropy, double shuffled)
+{
+    return entropy >= BLOCKS_NEAR * shuffled;
+}
+
+/* The smallest window that passes, of 1 to `most`, a window of every block that a stream may have.
+ * Larger windows are no worse, but for what the drawing varies. */
+static int find_window(const struct basis *basis, const struct labels *labels,
+                       const struct order_spec *spec, size_t size, double shuffled,
+                       uint64_t *window)
+{
+    uint64_t low = 0, high = basis->order.block_count; /* low fails, high passes */
+    struct sum sum;
+    int fault = measure(basis, labels, spec->streams, high, size, &sum);
+
+    *window = 0;
+    if (fault || !is_near(sum.entropy, shuffled))
+        return fault;
+    while (!fault && high - low > 1) {
+        uint64_t middle = low + (high - low) / 2;
+        fault = measure(basis, labels, spec->streams, middle, size, &sum);
+        if (is_near(sum.entropy, shuffled))
+            high = middle;
+        else
+            low = middle;
+    }
+    *window = high;
+    return fault;
+}
+
+int blocks_window(const struct basis *basis, const struct labels *labels,
+                  const struct order_spec *spec, struct blocks_quality *out)
+{
+    uint64_t n = basis->order.samples;
+    size_t size = n < BLOCKS_BATCH ? (size_t)n : BLOCKS_BATCH;
+    struct sum shuffled, now;
+    int fault;
+
+    *out = (struct blocks_quality){0};
+    if (spec->kind != ORDER_BLOCK || !basis->order.blocks || !spec->streams || !spec->window)
+        return -EINVAL;
+    if (!labels || !labels->of || labels->class_count < 2 || n == 0)
+        return 0;
+    fault = measure_shuffled(basis, labels, size, &shuffled);
+    if (!fault)
+        fault = measure(basis, labels, spec->streams, spec->window, size, &now);
+    if (!fault)
+        fault = find_window(basis, labels, spec, size, shuffled.entropy, &out->window);
+    if (fault)
+        return fault;
+    *out = (struct blocks_quality){
+        .known = true,
+        .batch = size,
+        .entropy = now.entropy,
+        .shuffled = shuffled.entropy,
+        .ratio = shuffled.entropy > 0 ? now.entropy / shuffled.entropy : 1,
+        .classes = now.classes,
+        .classes_shuffled = shuffled.classes,
+        .window = out->window,
+    };
+    return 0;
+}
