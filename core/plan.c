@@ -97,6 +97,16 @@ bool plan_open(struct plan *plan, uint64_t places, const struct plan_share *shar
     return true;
 }
 
+bool plan_resume(struct plan *resumed, const struct plan *of, uint64_t after)
+{
+    struct plan_share share = of->share;
+    struct plan_deal deal = of->deal;
+    uint64_t places = of->places + share.after;
+
+    share.after = after;
+    return plan_open(resumed, places, &share, &deal);
+}
+
 /* The sums stay below places + world, far under 2^64. Only padding reaches past the places. */
 uint64_t plan_global(const struct plan *plan, uint64_t position)
 {

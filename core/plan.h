@@ -70,6 +70,10 @@ bool plan_remainder_from(const char *name,
 bool plan_open(struct plan *plan, uint64_t places, const struct plan_share *share,
                const struct plan_deal *deal);
 
+/* The same share of an epoch that is resumed after `after` places, whatever `of` was. `resumed` may
+ * be `of`. False as plan_open(). */
+bool plan_resume(struct plan *resumed, const struct plan *of, uint64_t after);
+
 /* The place in the global order of `position` < length. */
 uint64_t plan_global(const struct plan *plan, uint64_t position);
 

@@ -16,9 +16,11 @@ struct control {
 char *control_text(void *context, const char *name, enum view_kind kind, uint64_t rank,
                    uint64_t world, size_t *bytes);
 
-/* The epoch that the `size` bytes at `text` ask for: a number in canonical spelling, one newline
- * after it allowed. 0 or -EINVAL. */
-int control_parse(const char *text, size_t size, uint64_t *epoch);
+/* What the `size` bytes at `text`, written to the control file `name`, ask for: `E` or `E after G`,
+ * numbers in canonical spelling, one newline after them allowed. 0 or -EINVAL: bad text, or more
+ * samples than an epoch has, or an order that cannot be resumed (the last two are reported). */
+int control_parse(const struct dataset *dataset, const char *name, const char *text, size_t size,
+                  struct epochs_at *at);
 
 /* The status as JSON with a final newline, allocated. NULL: no memory. */
 char *status_text(const struct control *control, size_t *bytes);

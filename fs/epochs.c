@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <search.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 /* Orders kept that nobody holds: at least two (the epoch and the next), and as many as fit this
@@ -23,7 +22,8 @@ struct slot {
 
 /* A rank with an epoch of its own. */
 struct place {
-    uint64_t rank, world, epoch;
+    uint64_t rank, world;
+    struct epochs_at at;
 };
 
 struct epochs {
@@ -34,7 +34,7 @@ struct epochs {
     struct slot slots[SLOTS];
     size_t last; /* the slot found last */
     uint64_t uses;
-    uint64_t of_all;
+    struct epochs_at of_all;
     void *places; /* tsearch of struct place */
 };
 
@@ -47,7 +47,7 @@ int epochs_open(struct epochs **out, const struct order_spec *spec, const struct
         return -ENOMEM;
     epochs->spec = *spec;
     epochs->basis = basis;
-    epochs->of_all = epoch;
+    epochs->of_all.epoch = epoch;
     pthread_mutex_init(&epochs->lock, NULL);
     pthread_cond_init(&epochs->ready, NULL);
     *out = epochs;
@@ -227,52 +227,52 @@ static int by_place(const void *a, const void *b)
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-uint64_t epochs_of_rank(struct epochs *epochs, uint64_t rank, uint64_t world)
+struct epochs_at epochs_of_rank(struct epochs *epochs, uint64_t rank, uint64_t world)
 {
     struct place wanted = {.rank = rank, .world = world};
     struct place **found;
-    uint64_t epoch;
+    struct epochs_at at;
 
     pthread_mutex_lock(&epochs->lock);
     found = tfind(&wanted, &epochs->places, by_place);
-    epoch = found ? (*found)->epoch : epochs->of_all;
+    at = found ? (*found)->at : epochs->of_all;
     pthread_mutex_unlock(&epochs->lock);
-    return epoch;
+    return at;
 }
 
-uint64_t epochs_of_all(struct epochs *epochs)
+struct epochs_at epochs_of_all(struct epochs *epochs)
 {
-    uint64_t epoch;
+    struct epochs_at at;
 
     pthread_mutex_lock(&epochs->lock);
-    epoch = epochs->of_all;
+    at = epochs->of_all;
     pthread_mutex_unlock(&epochs->lock);
-    return epoch;
+    return at;
 }
 
-int epochs_move_rank(struct epochs *epochs, uint64_t rank, uint64_t world, uint64_t epoch)
+int epochs_move_rank(struct epochs *epochs, uint64_t rank, uint64_t world, struct epochs_at at)
 {
     struct place *place = malloc(sizeof *place), **found;
 
     if (!place)
         return -ENOMEM;
-    *place = (struct place){.rank = rank, .world = world, .epoch = epoch};
+    *place = (struct place){.rank = rank, .world = world, .at = at};
     pthread_mutex_lock(&epochs->lock);
     found = tsearch(place, &epochs->places, by_place);
     if (found)
-        (*found)->epoch = epoch;
+        (*found)->at = at;
     if (!found || *found != place)
         free(place);
     pthread_mutex_unlock(&epochs->lock);
     return found ? 0 : -ENOMEM;
 }
 
-void epochs_move_all(struct epochs *epochs, uint64_t epoch)
+void epochs_move_all(struct epochs *epochs, struct epochs_at at)
 {
     pthread_mutex_lock(&epochs->lock);
     tdestroy(epochs->places, free);
     epochs->places = NULL;
-    epochs->of_all = epoch;
+    epochs->of_all = at;
     pthread_mutex_unlock(&epochs->lock);
 }
 
@@ -298,7 +298,7 @@ static void add(struct listing *listing, uint64_t epoch)
 static void add_place(const void *node, VISIT visit, void *context)
 {
     if (visit == postorder || visit == leaf)
-        add(context, (*(struct place *const *)node)->epoch);
+        add(context, (*(struct place *const *)node)->at.epoch);
 }
 
 size_t epochs_list(struct epochs *epochs, uint64_t *list, size_t room)
@@ -306,7 +306,7 @@ size_t epochs_list(struct epochs *epochs, uint64_t *list, size_t room)
     struct listing listing = {.list = list, .room = room};
 
     pthread_mutex_lock(&epochs->lock);
-    add(&listing, epochs->of_all);
+    add(&listing, epochs->of_all.epoch);
     twalk_r(epochs->places, add_place, &listing);
     pthread_mutex_unlock(&epochs->lock);
     return listing.count;

@@ -48,13 +48,18 @@ void follow_close(struct follow *follow)
 
 /* Passes: see fs/passes.h. */
 
+static struct epochs_at at_of(const struct track *track)
+{
+    return (struct epochs_at){.epoch = track->epoch, .after = track->plan.share.after};
+}
+
 static void count_repetition(struct follow *follow, struct track *track)
 {
     if (!track->again || track->counted || follow->may_repeat)
         return;
     track->counted = true;
     follow->repeated++;
-    if (passes_repeat(&follow->passes, track->path, track->epoch))
+    if (passes_repeat(&follow->passes, track->path, at_of(track)))
         follow->to_tell = track;
 }
 
@@ -66,7 +71,7 @@ static void note_field(struct follow *follow, struct track *track, uint64_t posi
         return;
     track->met |= field;
     if (track->begun < FOLLOW_MARK_EVERY && position < FOLLOW_MARK_EVERY &&
-        passes_are_finished(&follow->passes, track->path, track->epoch, field))
+        passes_are_finished(&follow->passes, track->path, at_of(track), field))
         track->again = true;
 }
 
@@ -92,7 +97,7 @@ static void note_pass(struct follow *follow, struct track *track, uint64_t posit
         return;
     count_repetition(follow, track);
     if (position + 1 == track->plan.length && track->begun < FOLLOW_MARK_EVERY)
-        passes_finish(&follow->passes, track->path, track->epoch, field);
+        passes_finish(&follow->passes, track->path, at_of(track), field);
 }
 
 /* The first position that is not left to a reader who is at `position` and faster than the pushes.
@@ -369,9 +374,10 @@ void follow_warm(struct follow *follow, const char *path, uint64_t epoch, const 
         follow_start_warming(follow, path, epoch, plan, ~(uint64_t)0);
 }
 
-bool follow_moved(struct follow *follow, uint64_t folder, uint64_t epoch)
+bool follow_moved(struct follow *follow, uint64_t folder, struct epochs_at at)
 {
     struct track old = {0};
+    struct plan plan;
 
     for (unsigned i = 0; i < TRACKS; i++) {
         struct track *track = &follow->tracks[i];
@@ -381,9 +387,9 @@ bool follow_moved(struct follow *follow, uint64_t folder, uint64_t epoch)
             old = *track;
         follow_release(follow, track);
     }
-    if (!old.folder || !old.plan.length)
+    if (!old.folder || !plan_resume(&plan, &old.plan, at.after) || !plan.length)
         return false;
-    follow_start_warming(follow, old.path, epoch, &old.plan, old.fields);
+    follow_start_warming(follow, old.path, at.epoch, &plan, old.fields);
     return true;
 }
 
@@ -397,8 +403,7 @@ static void describe(const struct track *track, uint64_t now, struct follow_read
 {
     *reader = (struct follow_reader){
         .epoch = track->epoch,
-        .rank = track->plan.share.rank,
-        .world = track->plan.share.world,
+        .share = track->plan.share,
         .position = track->head,
         .length = track->plan.length,
         .in_order = track->trusted,
@@ -413,8 +418,9 @@ static bool is_outdone(const struct follow *follow, const struct track *track)
 {
     for (unsigned i = 0; i < TRACKS; i++) {
         const struct track *other = &follow->tracks[i];
-        if (other != track && other->folder && other->reading && other->epoch == track->epoch &&
-            strcmp(other->path, track->path) == 0 && (other->trusted || other->used > track->used))
+        if (other != track && other->folder && other->reading &&
+            epochs_are_same(at_of(other), at_of(track)) && strcmp(other->path, track->path) == 0 &&
+            (other->trusted || other->used > track->used))
             return true;
     }
     return false;

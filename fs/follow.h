@@ -16,7 +16,8 @@
  * near. Where the kernel drops what was pushed before it is read (memory is short), the bound is
  * halved, and grows again while that does not happen.
  *
- * When all of an epoch is claimed, the start of the next one is warmed: a track without a reader,
+ * When all of an epoch is claimed, the start of the next one is warmed (whole, also after one that
+ * was resumed): a track without a reader,
  * which the reader takes over when it comes to that epoch, in whichever folder. A switch of
  * `current` does the same for the readers it moves.
  *
@@ -50,8 +51,8 @@ struct follow_push {
 struct follow_names {
     unsigned track;
     uint64_t serial;
-    uint64_t folder; /* its inode, or TRACK_FOLDER_UNKNOWN: whatever it is, of this epoch */
-    uint64_t epoch;
+    uint64_t folder;       /* its inode, or TRACK_FOLDER_UNKNOWN: whatever it is, of this epoch */
+    uint64_t epoch, after; /* the samples of the epoch that were read before: it is resumed */
     uint64_t start, end;
     char path[TRACK_PATH]; /* of the folder, below the root */
 };
@@ -78,7 +79,7 @@ void follow_read_label(struct follow *follow, uint64_t sample, uint64_t took);
 void follow_left(struct follow *follow, uint64_t folder);
 /* The same, for its path now shows another epoch, whose start is warmed if the old one was read
  * in order. Returns whether it was. */
-bool follow_moved(struct follow *follow, uint64_t folder, uint64_t epoch);
+bool follow_moved(struct follow *follow, uint64_t folder, struct epochs_at at);
 /* Warms the start of an epoch, all fields, in the folder that is, or will be, at `path`. */
 void follow_warm(struct follow *follow, const char *path, uint64_t epoch, const struct plan *plan);
 
@@ -111,7 +112,8 @@ bool follow_next_repeat(struct follow *follow, char path[TRACK_PATH], uint64_t *
 /* A reader as the status shows it. */
 struct follow_reader {
     char path[TRACK_PATH]; /* of its folder, below the root */
-    uint64_t epoch, rank, world;
+    uint64_t epoch;
+    struct plan_share share;
     uint64_t position, length; /* where it was last met, to within FOLLOW_MARK_EVERY positions */
     bool in_order; /* else the position says little, and the pace is that of all READs of readers in
                       no order, in equal shares */

@@ -14,15 +14,19 @@
 static void warm_next_epoch(struct follow *follow, struct track *track)
 {
     char path[TRACK_PATH];
-    const char *name = strrchr(track->path, '/');
+    const char *slash = strchr(track->path, '/');
     struct track *heir;
+    struct plan plan;
+    size_t length;
 
     track->has_heir = true;
-    if (!name || track->epoch >= ORDER_EPOCH_MAX ||
-        follow_find_warming(follow, track->epoch + 1, &track->plan))
+    if (!slash || track->epoch >= ORDER_EPOCH_MAX || !plan_resume(&plan, &track->plan, 0) ||
+        follow_find_warming(follow, track->epoch + 1, &plan))
         return;
-    snprintf(path, sizeof path, "epoch-%llu%s", (unsigned long long)track->epoch + 1, name);
-    heir = follow_start_warming(follow, path, track->epoch + 1, &track->plan, track->fields);
+    length = (size_t)snprintf(path, sizeof path, "epoch-%llu/",
+                              (unsigned long long)track->epoch + 1);
+    grammar_resumed_name(slash + 1, 0, path + length, sizeof path - length);
+    heir = follow_start_warming(follow, path, track->epoch + 1, &plan, track->fields);
     if (heir)
         heir->elder = track->serial;
 }
@@ -150,7 +154,14 @@ bool follow_next_names(struct follow *follow, struct follow_names *names)
         start = track->named > track->head ? track->named : track->head;
         track->naming = track_least(start + NAMES_AT_ONCE, track->plan.length);
         *names = (struct follow_names){
-            i, track->serial, track->folder, track->epoch, start, track->naming, ""};
+            .track = i,
+            .serial = track->serial,
+            .folder = track->folder,
+            .epoch = track->epoch,
+            .after = track->plan.share.after,
+            .start = start,
+            .end = track->naming,
+        };
         memcpy(names->path, track->path, sizeof names->path);
         return true;
     }

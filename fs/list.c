@@ -19,10 +19,13 @@ static size_t write_line(struct view *view, const struct view_node *node, const 
     const struct index *index = dataset->index;
     uint64_t sample = order_sample(order, plan_global(&node->plan, position));
     uint64_t member = fields_primary(index, dataset->config->fields, sample);
-    int rank_bytes = (int)(strlen(node->name) - strlen(".list"));
-    size_t length = (size_t)snprintf(line, LINE_BYTES, "../epoch-%llu/%.*s/",
-                                     (unsigned long long)node->epoch, rank_bytes, node->name);
+    size_t length = (size_t)snprintf(line, LINE_BYTES, "../epoch-%llu/",
+                                     (unsigned long long)node->epoch);
 
+    length += grammar_resumed_name(node->name, node->plan.share.after, line + length,
+                                   GRAMMAR_SHARE_BYTES) -
+              strlen(grammar_suffix(GRAMMAR_LIST));
+    line[length++] = '/';
     length += grammar_file_name(view_grammar(view), GRAMMAR_PLAIN, position, sample,
                                 index->fields[index->members[member].field], line + length);
     if (dataset->labels.of && dataset->labels.of[sample] != LABELS_MISSING) {

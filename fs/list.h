@@ -1,6 +1,7 @@
 /* rank-R.list: a rank's files and labels as one text, made while it is read.
  *
  * A line is `../epoch-E/NAME/POSITION.EXT LABEL`, or without the label where the sample has none.
+ * NAME is the share's as it is spelled there: with `.after-G` where the epoch is resumed.
  */
 #ifndef SHUFFLEFS_LIST_H
 #define SHUFFLEFS_LIST_H

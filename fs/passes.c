@@ -8,9 +8,9 @@
 /* The entry of a folder that was told of, whatever the field. */
 #define TOLD 0
 
-static uint64_t hash_of(const char *path, uint64_t epoch, uint64_t field)
+static uint64_t hash_of(const char *path, struct epochs_at at, uint64_t field)
 {
-    const uint64_t key[] = {epoch, field};
+    const uint64_t key[] = {at.epoch, at.after, field};
     uint64_t hash = XXH64(path, strlen(path), XXH64(key, sizeof key, 0));
 
     return hash ? hash : 1;
@@ -34,18 +34,18 @@ static bool enter(struct passes *passes, uint64_t hash)
     return !known;
 }
 
-void passes_finish(struct passes *passes, const char *path, uint64_t epoch, uint64_t field)
+void passes_finish(struct passes *passes, const char *path, struct epochs_at at, uint64_t field)
 {
-    enter(passes, hash_of(path, epoch, field));
+    enter(passes, hash_of(path, at, field));
 }
 
-bool passes_are_finished(const struct passes *passes, const char *path, uint64_t epoch,
+bool passes_are_finished(const struct passes *passes, const char *path, struct epochs_at at,
                          uint64_t field)
 {
-    return is_known(passes, hash_of(path, epoch, field));
+    return is_known(passes, hash_of(path, at, field));
 }
 
-bool passes_repeat(struct passes *passes, const char *path, uint64_t epoch)
+bool passes_repeat(struct passes *passes, const char *path, struct epochs_at at)
 {
-    return enter(passes, hash_of(path, epoch, TOLD));
+    return enter(passes, hash_of(path, at, TOLD));
 }

@@ -202,7 +202,7 @@ static bool is_meant(struct readahead *readahead, const struct follow_names *nam
 {
     const struct view_node *node = view_node(readahead->push.view, inode);
 
-    return node && node->epoch == names->epoch &&
+    return node && node->epoch == names->epoch && node->plan.share.after == names->after &&
            (names->folder == TRACK_FOLDER_UNKNOWN || names->folder == inode);
 }
 
@@ -461,7 +461,7 @@ void readahead_left(struct readahead *readahead, uint64_t inode)
 }
 
 void readahead_moved(struct readahead *readahead, const struct view_left *left, size_t count,
-                     const char *rank, uint64_t epoch, const struct plan *plan)
+                     const char *rank, struct epochs_at at, const struct plan *plan)
 {
     char path[TRACK_PATH];
     bool warmed = false;
@@ -469,12 +469,12 @@ void readahead_moved(struct readahead *readahead, const struct view_left *left, 
     if (!begin_event(readahead))
         return;
     for (size_t i = 0; i < count; i++) {
-        warmed = follow_moved(readahead->follow, left[i].inode, epoch) || warmed;
+        warmed = follow_moved(readahead->follow, left[i].inode, at) || warmed;
         chunks_left(readahead->chunks, left[i].inode);
     }
     if (!warmed && rank) {
         snprintf(path, sizeof path, "current/%s", rank);
-        follow_warm(readahead->follow, path, epoch, plan);
+        follow_warm(readahead->follow, path, at.epoch, plan);
     }
     end_event(readahead);
 }

@@ -64,7 +64,7 @@ void readahead_left(struct readahead *readahead, uint64_t inode);
 /* Of the paths in `current` that now show another epoch, those that were read, or at least that of
  * the rank which was named (NULL: none was), get its start read ahead. */
 void readahead_moved(struct readahead *readahead, const struct view_left *left, size_t count,
-                     const char *rank, uint64_t epoch, const struct plan *plan);
+                     const char *rank, struct epochs_at at, const struct plan *plan);
 
 /* Whether a request comes from the scout: then a listing instantiates all its names. */
 bool readahead_is_scout(const struct readahead *readahead, pid_t thread);

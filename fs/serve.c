@@ -255,26 +255,23 @@ static void refuse_write(struct serve *serve, uint64_t inode, bool stored)
 /* The start of the epoch that `current` moved to is read ahead: for those who read the one before,
  * else for the rank that was named. */
 static void warm(struct serve *serve, const struct view_node *file, const struct view_left *left,
-                 size_t count, uint64_t epoch)
+                 size_t count, struct epochs_at at)
 {
     const struct dataset *dataset = view_dataset(serve->view);
     const struct config *config = dataset->config;
     bool of_all = file->kind == VIEW_EPOCH_FILE;
-    uint64_t rank = of_all ? 0 : file->plan.share.rank;
-    uint64_t world = of_all ? config->world : file->plan.share.world;
+    struct plan_share share = {
+        .rank = of_all ? 0 : file->plan.share.rank,
+        .world = of_all ? config->world : file->plan.share.world,
+    };
+    char name[GRAMMAR_SHARE_BYTES];
     struct plan plan;
-    char name[64];
+    bool known;
 
-    if (world == config->world)
-        snprintf(name, sizeof name, "rank-%llu", (unsigned long long)rank);
-    else
-        snprintf(name, sizeof name, "rank-%llu-of-%llu", (unsigned long long)rank,
-                 (unsigned long long)world);
-    if ((of_all && world > 1) ||
-        !dataset_plan(dataset, &(struct plan_share){.rank = rank, .world = world}, &plan))
-        readahead_moved(serve->readahead, left, count, NULL, epoch, NULL);
-    else
-        readahead_moved(serve->readahead, left, count, name, epoch, &plan);
+    grammar_share_name(view_grammar(serve->view), &share, name);
+    share.after = at.after;
+    known = !(of_all && share.world > 1) && dataset_plan(dataset, &share, &plan);
+    readahead_moved(serve->readahead, left, count, known ? name : NULL, at, known ? &plan : NULL);
 }
 
 static void on_write(fuse_req_t request, fuse_ino_t inode, const char *text, size_t size,
@@ -284,7 +281,7 @@ static void on_write(fuse_req_t request, fuse_ino_t inode, const char *text, siz
     struct view_node *node = view_node(serve->view, inode);
     bool stored = file->writepage;
     struct view_left *left;
-    uint64_t epoch, before;
+    struct epochs_at at, before;
     size_t count;
     int fault;
 
@@ -295,7 +292,8 @@ static void on_write(fuse_req_t request, fuse_ino_t inode, const char *text, siz
     }
     /* At the start, or appended to the frozen text (`>>`): the text of one write is the whole
      * of what is asked. */
-    if ((from != 0 && (size_t)from != node->text_bytes) || control_parse(text, size, &epoch) != 0) {
+    if ((from != 0 && (size_t)from != node->text_bytes) ||
+        control_parse(view_dataset(serve->view), node->name, text, size, &at) != 0) {
         reply_error(request, EINVAL);
         return;
     }
@@ -304,14 +302,14 @@ static void on_write(fuse_req_t request, fuse_ino_t inode, const char *text, siz
                  : epochs_of_rank(view_epochs(serve->view), node->plan.share.rank,
                                   node->plan.share.world);
     fault = view_move(serve->view, node->kind == VIEW_EPOCH_FILE, node->plan.share.rank,
-                      node->plan.share.world, epoch, &left, &count);
+                      node->plan.share.world, at, &left, &count);
     if (fault) {
         free(left);
         reply_error(request, fault);
         return;
     }
-    if (left || before != epoch)
-        warm(serve, node, left, count, epoch);
+    if (left || !epochs_are_same(before, at))
+        warm(serve, node, left, count, at);
     if (left)
         atomic_fetch_add(&serve->counters.switches, 1);
     names_drop(serve->names, request, size, left, count);

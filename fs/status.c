@@ -70,13 +70,21 @@ static json_t *bad_shards(const struct index *index)
 /* One reader; its shares are left out while nothing is known of them. */
 static json_t *reader(const struct follow_reader *seen)
 {
+    const struct plan_share *share = &seen->share;
     const struct pace *pace = &seen->pace;
     json_t *object = json_object();
 
     json_object_set_new(object, "path", json_string(seen->path));
     json_object_set_new(object, "epoch", number(seen->epoch));
-    json_object_set_new(object, "rank", number(seen->rank));
-    json_object_set_new(object, "world", number(seen->world));
+    json_object_set_new(object, "rank", number(share->rank));
+    json_object_set_new(object, "world", number(share->world));
+    if (share->after)
+        json_object_set_new(object, "after", number(share->after));
+    if (share->parts) {
+        json_object_set_new(object, "part", number(share->part));
+        json_object_set_new(object, "parts", number(share->parts));
+        json_object_set_new(object, "by", number(share->run));
+    }
     json_object_set_new(object, "position", number(seen->position));
     json_object_set_new(object, "length", number(seen->length));
     json_object_set_new(object, "samples_per_s", json_real(pace->samples_per_s));
@@ -172,6 +180,7 @@ char *status_text(const struct control *control, size_t *bytes)
     struct readahead_figures ahead = {0};
     struct reader_figures shards = reader_figures(control->reader);
     struct unpack_figures unpacked = unpack_figures(dataset->unpack);
+    struct epochs_at at = epochs_of_all(control->epochs);
     json_t *root = json_object();
     char *text, *ended;
 
@@ -192,7 +201,8 @@ char *status_text(const struct control *control, size_t *bytes)
     json_object_set_new(root, "unpacked_bytes", number(unpacked.bytes));
     json_object_set_new(root, "label", json_string(labels_source_name(dataset->labels.source)));
     json_object_set_new(root, "classes", number(dataset->labels.class_count));
-    json_object_set_new(root, "epoch", number(epochs_of_all(control->epochs)));
+    json_object_set_new(root, "epoch", number(at.epoch));
+    json_object_set_new(root, "after", number(at.after));
     json_object_set_new(root, "world", number(config->world));
     json_object_set_new(root, "seed", number(config->order.seed));
     json_object_set_new(root, "epoch_samples", number(dataset->basis.places));

@@ -209,21 +209,29 @@ bool view_is_label(const struct view *view, uint64_t inode, uint64_t *sample)
 static struct view_node *parse_rank_node(struct view *view, const struct view_node *parent,
                                          const char *name, int *fault)
 {
-    uint64_t rank, world;
-    const char *suffix = grammar_parse_rank(&view->grammar, name, &rank, &world);
+    bool current = parent->kind == VIEW_CURRENT;
+    struct epochs_at at = {.epoch = parent->epoch};
+    struct plan_share share;
+    const char *suffix = grammar_parse_share(&view->grammar, name, !current, &share);
     enum grammar_view which;
     struct view_node *node;
+    struct plan plan;
 
     *fault = -ENOENT;
     if (!suffix || !grammar_parse_view(suffix, &which))
+        return NULL;
+    if (current) {
+        at = epochs_of_rank(view->epochs, share.rank, share.world);
+        share.after = at.after;
+    }
+    if (!dataset_plan(view->dataset, &share, &plan))
         return NULL;
     *fault = -ENOMEM;
     node = new_node(name, rank_kinds[which], parent->inode);
     if (!node)
         return NULL;
-    node->epoch = parent->kind == VIEW_CURRENT ? epochs_of_rank(view->epochs, rank, world)
-                                               : parent->epoch;
-    dataset_plan(view->dataset, &(struct plan_share){.rank = rank, .world = world}, &node->plan);
+    node->epoch = at.epoch;
+    node->plan = plan;
     return node;
 }
 
@@ -518,14 +526,22 @@ struct moving {
     bool failed;
 };
 
+/* Whether a node of `current` shows what its rank is no longer at. */
+static bool is_left(struct epochs *epochs, const struct view_node *node)
+{
+    const struct plan_share *share = &node->plan.share;
+    struct epochs_at shown = {.epoch = node->epoch, .after = share->after};
+
+    return !epochs_are_same(epochs_of_rank(epochs, share->rank, share->world), shown);
+}
+
 static void gather(const void *tree_node, VISIT visit, void *context)
 {
     struct view_node *node = *(struct view_node *const *)tree_node;
     struct moving *moving = context;
 
     if ((visit != postorder && visit != leaf) || node->parent != VIEW_CURRENT_INODE ||
-        epochs_of_rank(moving->view->epochs, node->plan.share.rank, node->plan.share.world) ==
-            node->epoch)
+        !is_left(moving->view->epochs, node))
         return;
     if (moving->count == moving->room) {
         size_t room = moving->room ? moving->room * 2 : 64;
@@ -557,7 +573,7 @@ static void write_left(const struct moving *moving, struct view_left *left)
 
 /* The lock is held from the change of the epoch to the last detachment, so that no LOOKUP meets one
  * without the other. */
-int view_move(struct view *view, bool all, uint64_t rank, uint64_t world, uint64_t epoch,
+int view_move(struct view *view, bool all, uint64_t rank, uint64_t world, struct epochs_at at,
               struct view_left **left, size_t *count)
 {
     struct moving moving = {.view = view};
@@ -567,9 +583,9 @@ int view_move(struct view *view, bool all, uint64_t rank, uint64_t world, uint64
     *count = 0;
     pthread_mutex_lock(&view->lock);
     if (all)
-        epochs_move_all(view->epochs, epoch);
+        epochs_move_all(view->epochs, at);
     else
-        fault = epochs_move_rank(view->epochs, rank, world, epoch);
+        fault = epochs_move_rank(view->epochs, rank, world, at);
     if (!fault)
         twalk_r(view->by_spelling, gather, &moving);
     if (moving.count)

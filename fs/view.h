@@ -58,8 +58,8 @@ struct view_node {
     enum view_kind kind;
     uint64_t epoch;   /* of VIEW_EPOCH and all below it, or the one that `current` had when the node
                          was made */
-    struct plan plan; /* of VIEW_RANK, VIEW_KEYS, VIEW_LIST, VIEW_STREAM; rank and world alone of
-                         VIEW_RANK_FILE */
+    struct plan plan; /* of VIEW_RANK, VIEW_KEYS, VIEW_LIST, VIEW_STREAM, also resumed if the epoch
+                         is; rank and world alone of VIEW_RANK_FILE */
     char *text;       /* of control files: frozen when made. Owned */
     size_t text_bytes;
     uint64_t made_bytes; /* of files that are made while they are read: their size, and */
@@ -113,7 +113,7 @@ struct view_left {
 
 /* Moves `current`: one rank, or with `all` every rank. Writes what is left behind to *left (one
  * allocation, the caller's); NULL and 0 when nothing moves. 0 or -ENOMEM. */
-int view_move(struct view *view, bool all, uint64_t rank, uint64_t world, uint64_t epoch,
+int view_move(struct view *view, bool all, uint64_t rank, uint64_t world, struct epochs_at at,
               struct view_left **left, size_t *count);
 
 /* The name below the root of the attic for the folder `inode` that a switch left behind: LOOKUP

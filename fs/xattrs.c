@@ -40,6 +40,8 @@ static int of_rank(const struct view_node *node, const char *name, char **value)
         return print(value, node->plan.length);
     if (strcmp(name, "epoch") == 0)
         return print(value, node->epoch);
+    if (strcmp(name, "after") == 0 && node->plan.share.after)
+        return print(value, node->plan.share.after);
     return -2;
 }
 
@@ -80,7 +82,9 @@ size_t xattrs_list(struct view *view, uint64_t inode, const char **list)
     static const char of_unlabelled[] = PREFIX "key\0" PREFIX "shard\0" PREFIX "sample\0" PREFIX
                                                "offset";
     static const char of_ranks[] = PREFIX "samples\0" PREFIX "epoch";
+    static const char of_resumed[] = PREFIX "samples\0" PREFIX "epoch\0" PREFIX "after";
     const struct dataset *dataset = view_dataset(view);
+    const struct view_node *node;
     uint64_t which;
 
     *list = of_ranks;
@@ -94,5 +98,10 @@ size_t xattrs_list(struct view *view, uint64_t inode, const char **list)
         *list = of_labels;
         return sizeof of_labels;
     }
-    return is_rank(view_node(view, inode)) ? sizeof of_ranks : 0;
+    node = view_node(view, inode);
+    if (is_rank(node) && node->plan.share.after) {
+        *list = of_resumed;
+        return sizeof of_resumed;
+    }
+    return is_rank(node) ? sizeof of_ranks : 0;
 }

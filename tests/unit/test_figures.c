@@ -68,18 +68,20 @@ Test(pace, a_pause_is_not_taken_for_slowness)
     cr_assert(pace.samples_per_s == 1000);
 }
 
-Test(passes, folders_are_told_apart_by_path_epoch_and_field)
+Test(passes, folders_are_told_apart_by_path_epoch_where_it_was_resumed_and_field)
 {
     static struct passes passes;
+    const struct epochs_at at = {.epoch = 3}, next = {.epoch = 4}, resumed = {3, 500};
 
     memset(&passes, 0, sizeof passes);
-    passes_finish(&passes, "current/rank-0", 3, 1);
-    cr_assert(passes_are_finished(&passes, "current/rank-0", 3, 1));
-    cr_assert(!passes_are_finished(&passes, "current/rank-0", 3, 2));
-    cr_assert(!passes_are_finished(&passes, "current/rank-0", 4, 1));
-    cr_assert(!passes_are_finished(&passes, "current/rank-1", 3, 1));
-    cr_assert(passes_repeat(&passes, "current/rank-0", 3));
-    cr_assert(!passes_repeat(&passes, "current/rank-0", 3), "said once");
+    passes_finish(&passes, "current/rank-0", at, 1);
+    cr_assert(passes_are_finished(&passes, "current/rank-0", at, 1));
+    cr_assert(!passes_are_finished(&passes, "current/rank-0", at, 2));
+    cr_assert(!passes_are_finished(&passes, "current/rank-0", next, 1));
+    cr_assert(!passes_are_finished(&passes, "current/rank-1", at, 1));
+    cr_assert(!passes_are_finished(&passes, "current/rank-0", resumed, 1));
+    cr_assert(passes_repeat(&passes, "current/rank-0", at));
+    cr_assert(!passes_repeat(&passes, "current/rank-0", at), "said once");
 }
 
 Test(passes, the_oldest_are_forgotten_and_the_latest_are_not)
@@ -90,8 +92,8 @@ Test(passes, the_oldest_are_forgotten_and_the_latest_are_not)
     memset(&passes, 0, sizeof passes);
     for (int i = 0; i < 3 * PASSES_MOST; i++) {
         snprintf(path, sizeof path, "epoch-%d/rank-0", i);
-        passes_finish(&passes, path, (uint64_t)i, 1);
-        cr_assert(passes_are_finished(&passes, path, (uint64_t)i, 1));
+        passes_finish(&passes, path, (struct epochs_at){.epoch = (uint64_t)i}, 1);
+        cr_assert(passes_are_finished(&passes, path, (struct epochs_at){.epoch = (uint64_t)i}, 1));
     }
-    cr_assert(!passes_are_finished(&passes, "epoch-0/rank-0", 0, 1));
+    cr_assert(!passes_are_finished(&passes, "epoch-0/rank-0", (struct epochs_at){0}, 1));
 }

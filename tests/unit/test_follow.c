@@ -463,7 +463,7 @@ Test(follow, the_next_epoch_is_warmed_when_this_one_is_claimed)
     }
     cr_assert(warmed > 100 && warmed <= 500, "%llu", (unsigned long long)warmed);
     /* `current` moves: the reader finds it in another folder, and nothing is claimed twice. */
-    follow_moved(follow, folder->inode, 1);
+    follow_moved(follow, folder->inode, (struct epochs_at){.epoch = 1});
     folder->inode = VIEW_NODE_INODE + 99;
     folder->epoch = 1;
     follow_listed(follow, folder, folder->plan.length);
@@ -496,15 +496,16 @@ Test(follow, a_warmed_epoch_shares_the_bound_of_the_one_before)
 Test(follow, a_switch_warms_what_was_read_and_nothing_else)
 {
     struct follow_names names;
+    const struct epochs_at to = {.epoch = 4};
     uint64_t first = 9, last = 0;
 
     begin(1 << 30, 1 << 30, 2);
     follow_listed(follow, folder, 100);
-    cr_assert(!follow_moved(follow, folder->inode, 4), "listed, not read");
+    cr_assert(!follow_moved(follow, folder->inode, to), "listed, not read");
     follow_listed(follow, folder, 100);
     for (uint64_t p = 0; p < 50; p++)
         follow_read(follow, member_at(p), false, 0);
-    cr_assert(follow_moved(follow, folder->inode, 4));
+    cr_assert(follow_moved(follow, folder->inode, to));
     cr_assert(follow_next_names(follow, &names));
     cr_assert_str_eq(names.path, "current/rank-0");
     cr_assert_eq(names.epoch, 4u);
@@ -513,6 +514,68 @@ Test(follow, a_switch_warms_what_was_read_and_nothing_else)
     cr_assert_eq(first, 0u);
     /* And of the old folder nothing is pushed. */
     cr_assert(!follow_next_push(follow, 0, &(struct follow_push){0}));
+    end();
+}
+
+Test(follow, after_a_resumed_epoch_the_whole_next_one_is_warmed)
+{
+    struct follow_names names;
+    struct follow_push push;
+    uint64_t warmed;
+
+    begin((uint64_t)500 * BYTES, 1 << 30, 2);
+    cr_assert(plan_resume(&folder->plan, &folder->plan, SAMPLES / 2));
+    folder->parent = VIEW_ROOT_INODE;
+    strcpy(folder->name, "rank-0.after-10000");
+    follow_listed(follow, folder, folder->plan.length);
+    read_through(false);
+    cr_assert(follow_next_names(follow, &names));
+    cr_assert_str_eq(names.path, "epoch-1/rank-0");
+    cr_assert(names.epoch == 1 && names.after == 0);
+    follow_named(follow, &names, VIEW_NODE_INODE + 77, names.end);
+    warmed = push_all(NULL, NULL);
+    cr_assert(warmed > 100);
+    /* `current` moves to it: it goes on from there, and claims nothing again. */
+    follow_moved(follow, folder->inode, (struct epochs_at){.epoch = 1});
+    cr_assert(follow_next_names(follow, &names));
+    cr_assert(names.epoch == 1 && names.after == 0);
+    follow_named(follow, &names, VIEW_NODE_INODE + 78, names.end);
+    while (follow_next_push(follow, 0, &push))
+        cr_assert(push.epoch == 1 && push.position == warmed++);
+    end();
+}
+
+Test(follow, a_switch_into_the_midst_of_an_epoch_warms_its_tail)
+{
+    const struct epochs_at to = {.epoch = 0, .after = SAMPLES - 100};
+    struct follow_names names;
+    struct follow_push push;
+    struct plan tail;
+
+    begin(1 << 30, 1 << 30, 2);
+    follow_listed(follow, folder, folder->plan.length);
+    read_on(0, 50, 1, false);
+    cr_assert(plan_resume(&tail, &folder->plan, to.after));
+    cr_assert(follow_moved(follow, folder->inode, to));
+    cr_assert(follow_next_names(follow, &names));
+    cr_assert(names.epoch == 0 && names.after == to.after && names.end == tail.length);
+    follow_named(follow, &names, VIEW_NODE_INODE + 80, names.end);
+    folder->plan = tail;
+    for (uint64_t p = 0; p < tail.length; p++) {
+        cr_assert(follow_next_push(follow, 0, &push));
+        cr_assert(push.position == p && push.sample == member_at(p));
+    }
+    cr_assert(!follow_next_push(follow, 0, &push));
+    end();
+}
+
+Test(follow, a_switch_past_the_last_sample_warms_nothing)
+{
+    begin(1 << 30, 1 << 30, 2);
+    follow_listed(follow, folder, folder->plan.length);
+    read_on(0, 50, 1, false);
+    cr_assert(!follow_moved(follow, folder->inode, (struct epochs_at){0, SAMPLES}));
+    cr_assert_eq(push_all(NULL, NULL), 0u);
     end();
 }
 
