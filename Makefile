@@ -15,7 +15,7 @@ PACKAGES := fuse3 libarchive inih libxxhash jansson libjpeg libpng nettle zlib
 
 CFLAGS_ALL = -std=gnu17 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Wall -Wextra $(WERROR) $(OPT) -pthread -fno-strict-aliasing \
              $(shell pkg-config --cflags $(PACKAGES)) $(CFLAGS)
-LIBS_CORE  = $(shell pkg-config --libs libarchive inih libxxhash zlib) -lm
+LIBS_CORE  = $(shell pkg-config --libs libarchive inih libxxhash jansson zlib) -lm
 LIBS_JSON  = $(shell pkg-config --libs jansson) -lm
 LIBS_HASH  = $(shell pkg-config --libs nettle)
 LIBS_FUSE  = $(shell pkg-config --libs fuse3)

@@ -62,7 +62,7 @@ static void add_data(json_t *root, const struct check_request *request,
         json_pack("{s:I, s:I, s:I, s:o, s:b, s:s, s:I, s:s}", "samples",
                   (json_int_t)index->sample_count, "members", (json_int_t)index->member_count,
                   "bytes", (json_int_t)index->bytes, "fields", fields_json(result), "uneven_fields",
-                  dataset->uneven, "label", labels_source_name(dataset->labels.source), "classes",
+                  dataset->uneven, "label", dataset->labels.source_text, "classes",
                   (json_int_t)dataset->labels.class_count, "fingerprint", dataset->fingerprint));
     if (*request->expected)
         json_object_set_new(root, "expected",

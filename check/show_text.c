@@ -104,7 +104,7 @@ static void show_data(FILE *to, const struct check_request *request,
     put_bytes(to, index->bytes);
     putc('\n', to);
     show_fields(to, result);
-    fprintf(to, "labels       %s", labels_source_name(dataset->labels.source));
+    fprintf(to, "labels       %s", dataset->labels.source_text);
     if (dataset->labels.of)
         fprintf(to, ", %" PRIu64 " class%s", dataset->labels.class_count,
                 dataset->labels.class_count == 1 ? "" : "es");

@@ -195,11 +195,30 @@ static bool choose(const struct setting *setting, const struct choice *choices, 
     return false;
 }
 
+/* NAME or NAME.NAME..., for an object's value and for those of objects in it. */
+static int set_label_key(struct config *config, const struct setting *setting, const char *key)
+{
+    size_t length = strlen(key);
+
+    if (length == 0 || key[0] == '.' || key[length - 1] == '.' || strstr(key, "..") != NULL)
+        return refuse(setting, "takes a key behind json:, and a name on each side of its dots");
+    if (length > CONFIG_LABEL_KEY_MAX)
+        return refuse(setting, "takes a key of at most %d bytes", CONFIG_LABEL_KEY_MAX);
+    char *copy = strdup(key);
+    if (copy == NULL)
+        return refuse_memory(setting);
+    free(config->label_key);
+    config->label_key = copy;
+    config->label = CONFIG_LABEL_JSON;
+    return 0;
+}
+
 static int set_label(struct config *config, const struct setting *setting)
 {
     static const struct choice labels[] = {{"auto", CONFIG_LABEL_AUTO},
                                            {"cls", CONFIG_LABEL_CLS},
                                            {"dir", CONFIG_LABEL_DIR},
+                                           {"shard", CONFIG_LABEL_SHARD},
                                            {"none", CONFIG_LABEL_NONE}};
     const char *value = setting->value;
     int chosen;
@@ -208,9 +227,9 @@ static int set_label(struct config *config, const struct setting *setting)
         config->label = (enum config_label)chosen;
         return 0;
     }
-    if (value != NULL && (strcmp(value, "shard") == 0 || strncmp(value, "json:", 5) == 0))
-        return refuse(setting, "not in this version, which has cls, dir, none and auto");
-    return refuse(setting, "takes cls, dir, none or auto");
+    if (value != NULL && strncmp(value, "json:", 5) == 0)
+        return set_label_key(config, setting, value + 5);
+    return refuse(setting, "takes cls, dir, shard, json:KEY, none or auto");
 }
 
 static int set_direct(struct config *config, const struct setting *setting)
@@ -505,6 +524,7 @@ void config_close(struct config *config)
     free(config->weights);
     free(config->lengths);
     free(config->fields);
+    free(config->label_key);
     free(config->index);
     free(config->unpacked);
     free(config->log);

@@ -25,7 +25,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum config_label { CONFIG_LABEL_AUTO, CONFIG_LABEL_CLS, CONFIG_LABEL_DIR, CONFIG_LABEL_NONE };
+enum config_label {
+    CONFIG_LABEL_AUTO,
+    CONFIG_LABEL_CLS,
+    CONFIG_LABEL_DIR,
+    CONFIG_LABEL_SHARD,
+    CONFIG_LABEL_JSON,
+    CONFIG_LABEL_NONE,
+};
+
+#define CONFIG_LABEL_KEY_MAX 255
 
 #define CONFIG_ID_UNSET ((uid_t)-1)
 
@@ -39,6 +48,7 @@ struct config {
     char *lengths;            /* the absolute path of a file, or "size"; NULL: none. Owned */
     char *fields;             /* as given, checked for form; NULL: all. Owned */
     enum config_label label;  /* auto */
+    char *label_key;          /* of CONFIG_LABEL_JSON: dots for nested objects. Owned */
     uint64_t readahead, readahead_total; /* most bytes pushed but unread: of one reader (256M), of
                                             all (0: a quarter of memory) */
     enum reader_direct direct;           /* auto */
@@ -72,15 +82,15 @@ void config_close(struct config *config);
  * decimal, no sign, no blanks order    a name of core/order.h; remainder: pad, drop, keep; the bare
  * word drop_last is remainder=drop (drop_last=no, as torch's drop_last=False, is remainder=pad)
  * fields EXT[/EXT...][:EXT...]: no empty name, none twice, no '.'-leading names or names with
- * blanks; lower-cased label    cls, dir, none, auto prime    1..2^32 readahead, readahead_total   a
- * number of bytes, with K, M, G or T for powers of 1024; readahead 0: none direct    auto, always,
- * never uid, gid a number or a name (getpwnam, getgrnam) Words of mount(8) and fstab are taken
- * (core/mount_words.c): dev nodev suid nosuid exec noexec noatime sync dirsync auto_unmount are
- * passed on in mount_options; what is the default (rw, atime, async) or unknown to libfuse 3.14
- * (nodiratime, norelatime and their opposites) is dropped; `ro` is refused: control files would not
- * work, and the view is read-only anyway; fsname=, subtype=, max_read= are refused (the program
- * sets them); auto noauto user users nouser owner group nofail _netdev defaults default_permissions
- * comment=... x-... are dropped silently. */
+ * blanks; lower-cased label    cls, dir, shard, json:KEY, none, auto prime    1..2^32 readahead,
+ * readahead_total   a number of bytes, with K, M, G or T for powers of 1024; readahead 0: none
+ * direct    auto, always, never uid, gid a number or a name (getpwnam, getgrnam) Words of mount(8)
+ * and fstab are taken (core/mount_words.c): dev nodev suid nosuid exec noexec noatime sync dirsync
+ * auto_unmount are passed on in mount_options; what is the default (rw, atime, async) or unknown to
+ * libfuse 3.14 (nodiratime, norelatime and their opposites) is dropped; `ro` is refused: control
+ * files would not work, and the view is read-only anyway; fsname=, subtype=, max_read= are refused
+ * (the program sets them); auto noauto user users nouser owner group nofail _netdev defaults
+ * default_permissions comment=... x-... are dropped silently. */
 int config_set(struct config *config, const char *key, const char *value, const char *origin,
                const char *base);
 

@@ -2,6 +2,7 @@
 #include "dataset.h"
 
 #include "fields.h"
+#include "json_labels.h"
 #include "report.h"
 
 #include <endian.h>
@@ -48,7 +49,7 @@ static uint64_t hash_order(XXH3_state_t *hash, const struct dataset *dataset)
         add_number(hash, numbers[i]);
     add_text(hash, plan_remainder_name(config->deal.remainder));
     add_text(hash, config->fields ? config->fields : "");
-    add_text(hash, labels_source_name(dataset->labels.source));
+    add_text(hash, dataset->labels.source_text);
     return XXH3_64bits_digest(hash);
 }
 
@@ -174,10 +175,12 @@ int dataset_open_observed(struct dataset *dataset, const struct config *config,
     fault = shards_check(&config->shards);
     if (!fault)
         fault = open_index(dataset, observer);
+    if (!fault && config->label == CONFIG_LABEL_JSON)
+        fault = json_labels_apply(dataset->index, config->label_key, config->direct);
     if (!fault)
         fault = apply_fields(dataset, observer);
     if (!fault)
-        fault = labels_open(&dataset->labels, dataset->index, config->label);
+        fault = labels_open(&dataset->labels, dataset->index, config->label, config->label_key);
     if (!fault)
         fault = basis_open(&dataset->basis, config, dataset->index->sample_count, dataset->index,
                            &dataset->labels);

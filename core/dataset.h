@@ -13,11 +13,11 @@
 
 /* `DATA-ORDER`, 16 hexadecimal digits each, and a NUL. DATA covers shard base names, sizes, member
  * names, offsets and sizes; ORDER covers seed, order, its version and options, remainder,
- * epoch_samples, fields and the labels' source. Neither covers paths, times, world or epoch: a copy
- * on another node, and a resume on other ranks, agree. Nor does it matter whether a shard is
- * compressed, as long as it is unpacked (core/unpack.h): its name counts without the compression's
- * ending (shards_base_name()), its size as unpacked. A node that left one out for want of room has
- * another fingerprint. */
+ * epoch_samples, fields and the labels' source, with its JSON key. Neither covers paths, times,
+ * world or epoch: a copy on another node, and a resume on other ranks, agree. Nor does it matter
+ * whether a shard is compressed, as long as it is unpacked (core/unpack.h): its name counts without
+ * the compression's ending (shards_base_name()), its size as unpacked. A node that left one out for
+ * want of room has another fingerprint. */
 #define DATASET_FINGERPRINT_BYTES 34
 
 struct dataset {

@@ -29,7 +29,7 @@ void index_mark_keys(struct index *index)
 
 void index_drop_texts(struct index *index)
 {
-    if (!index->saved)
+    if (!index->saved || index->class_texts != index->saved->texts)
         free(index->class_texts);
     index->class_texts = NULL;
 }
@@ -45,11 +45,11 @@ void index_close(struct index *index)
     }
     for (size_t f = 0; f < index->field_count; f++)
         free(index->fields[f]);
+    index_drop_texts(index);
     if (!index->saved) {
         free(index->members);
         free(index->first);
         free(index->keys);
-        free(index->class_texts);
     }
     saved_close(index->saved);
     free(index->shards);

@@ -35,8 +35,8 @@ struct index {
                           each; else NULL */
     uint64_t bytes;    /* of all members */
     uint64_t problems[INDEX_PROBLEM_KINDS];
-    struct saved *saved; /* what members, first, keys and class_texts stand in (core/saved.h); NULL:
-                            they are allocated */
+    struct saved *saved; /* what members, first, keys and class_texts stand in (core/saved.h), but
+                            for texts of json members; NULL: they are allocated */
     char *place;         /* the saved index that this one came from or became; NULL: none */
     size_t walked;       /* shards that were read for it, rather than taken from the saved one */
 };

@@ -1,25 +1,25 @@
-/* Each sample's class as a number. Owns the table of labels; never keeps a class's text. */
+/* Each sample's class as a number. Owns the table of labels, and named classes' texts. */
 #include "labels.h"
 
+#include "json_labels.h"
 #include "report.h"
+#include "shards.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *labels_source_name(enum config_label source)
+static const char *source_name(enum config_label source)
 {
     static const char *const names[] = {
-        [CONFIG_LABEL_AUTO] = "auto",
-        [CONFIG_LABEL_CLS] = "cls",
-        [CONFIG_LABEL_DIR] = "dir",
-        [CONFIG_LABEL_NONE] = "none",
+        [CONFIG_LABEL_AUTO] = "auto",   [CONFIG_LABEL_CLS] = "cls",   [CONFIG_LABEL_DIR] = "dir",
+        [CONFIG_LABEL_SHARD] = "shard", [CONFIG_LABEL_JSON] = "json", [CONFIG_LABEL_NONE] = "none",
     };
     return names[source];
 }
 
-/* A class's text: a run of bytes within a key or within the class texts. */
+/* A class's text: a run of bytes within a key, the class texts, or a shard's path. */
 struct span {
     const char *text;
     size_t length;
@@ -72,26 +72,61 @@ static bool to_integer(struct span span, int64_t *value)
     return true;
 }
 
+/* A shard's base name without its ending, and without that of a compression. */
+static struct span name_of(const struct index_shard *shard)
+{
+    char name[SHARDS_NAME];
+    const char *dot;
+
+    shards_base_name(name, shard->path);
+    dot = strrchr(name, '.');
+    return (struct span){basename(shard->path),
+                         dot && dot > name ? (size_t)(dot - name) : strlen(name)};
+}
+
 /* Goes through all samples' texts in order. */
 struct texts {
+    const struct index *index;
     enum config_label source;
     const char *key, *text;
+    uint64_t sample; /* of shards: the next one, */
+    size_t shard;    /* the next shard, */
+    struct span at;  /* and the text of the one before */
 };
 
 static struct texts texts_of(const struct index *index, enum config_label source)
 {
-    return (struct texts){source, index->keys, index->class_texts};
+    return (struct texts){
+        .index = index, .source = source, .key = index->keys, .text = index->class_texts};
 }
 
+/* Of several shards that start with one sample the last one has it: the others have none. */
+static struct span next_shard(struct texts *texts)
+{
+    const struct index *index = texts->index;
+
+    while (texts->shard < index->shard_count &&
+           index->shards[texts->shard].first_sample <= texts->sample)
+        texts->at = name_of(&index->shards[texts->shard++]);
+    texts->sample++;
+    return texts->at;
+}
+
+/* Empty: the sample has none. */
 static struct span next_text(struct texts *texts)
 {
+    bool json = texts->source == CONFIG_LABEL_JSON;
     struct span span;
 
-    if (texts->source == CONFIG_LABEL_CLS && !texts->text)
-        return (struct span){"", 0};
-    if (texts->source == CONFIG_LABEL_CLS) {
+    if (texts->source == CONFIG_LABEL_SHARD)
+        return next_shard(texts);
+    if (json || texts->source == CONFIG_LABEL_CLS) {
+        if (!texts->text)
+            return (struct span){"", 0};
         span = (struct span){texts->text, strlen(texts->text)};
         texts->text += span.length + 1;
+        if (json && json_labels_why_not(span.text))
+            span.length = 0;
         return span;
     }
     span = folder_of(texts->key);
@@ -151,6 +186,28 @@ static uint64_t keep_different(struct span *spans, uint64_t count)
     return kept;
 }
 
+static int keep_names(struct labels *labels, const struct span *classes)
+{
+    size_t bytes = 0;
+
+    if (labels->class_count > LABELS_NAMES_MAX)
+        return 0;
+    for (uint64_t i = 0; i < labels->class_count; i++)
+        bytes += classes[i].length + 1;
+    labels->names = malloc(bytes + 1);
+    labels->name_at = malloc((labels->class_count + 1) * sizeof *labels->name_at);
+    if (!labels->names || !labels->name_at)
+        return -ENOMEM;
+    bytes = 0;
+    for (uint64_t i = 0; i < labels->class_count; i++) {
+        memcpy(labels->names + bytes, classes[i].text, classes[i].length);
+        labels->name_at[i] = bytes;
+        bytes += classes[i].length + 1;
+        labels->names[bytes - 1] = '\0';
+    }
+    return 0;
+}
+
 /* Neighbours often share a class, so most samples are settled by one comparison; and the list of
  * classes is made in rounds, each sorted and freed of repetitions, so that it stays as short as
  * there are classes. */
@@ -180,6 +237,11 @@ static int number_texts(struct labels *labels, const struct index *index)
         return -ENOMEM;
     labels->class_count = keep_different(classes, count);
     labels->named = true;
+    labels->most = (int64_t)labels->class_count - 1;
+    if (keep_names(labels, classes)) {
+        free(classes);
+        return -ENOMEM;
+    }
     texts = texts_of(index, labels->source);
     for (uint64_t s = 0; s < index->sample_count; s++) {
         struct span span = next_text(&texts);
@@ -244,31 +306,70 @@ static int count_classes(struct labels *labels, uint64_t samples)
     }
     if (least > most)
         return 0;
+    labels->least = least;
+    labels->most = most;
     range = (uint64_t)most - (uint64_t)least;
     return range / 64 <= samples ? count_in_range(labels, samples, least, range)
                                  : count_sorted(labels, samples);
 }
 
+/* "; it is KEY in SHARD: REASON", as far as that is known. */
+static void tell_first(const struct labels *labels, const struct index *index, char *text,
+                       size_t room)
+{
+    struct texts texts = texts_of(index, labels->source);
+    uint64_t sample = 0;
+    const char *why = NULL;
+
+    text[0] = '\0';
+    while (sample < index->sample_count && labels->of[sample] != LABELS_MISSING)
+        sample++;
+    if (sample == index->sample_count || !index->keys)
+        return;
+    for (uint64_t s = 0; labels->source == CONFIG_LABEL_JSON && s <= sample; s++) {
+        why = json_labels_why_not(texts.text);
+        texts.text += strlen(texts.text) + 1;
+    }
+    snprintf(text, room, "; the first is %s in %s%s%s", index_key(index, sample),
+             index->shards[index_shard_of(index, sample)].path, why ? ": " : "", why ? why : "");
+}
+
 static int report_result(const struct labels *labels, struct index *index)
 {
     uint64_t missing = 0;
+    char first[1024] = "";
 
     for (uint64_t s = 0; s < index->sample_count; s++)
         missing += labels->of[s] == LABELS_MISSING;
+    if (missing)
+        tell_first(labels, index, first, sizeof first);
     if (missing == index->sample_count) {
-        report_error("label=%s: no sample has one", labels_source_name(labels->source));
+        report_error("label=%s: no sample has one%s", labels->source_text, first);
         return -ENODATA;
     }
     index->problems[INDEX_NO_LABEL] += missing;
     if (missing)
-        report_warning("label=%s: %llu of %llu samples %s no label; %s no .cls",
-                       labels_source_name(labels->source), (unsigned long long)missing,
+        report_warning("label=%s: %llu of %llu samples %s no label; %s no .cls%s",
+                       labels->source_text, (unsigned long long)missing,
                        (unsigned long long)index->sample_count, missing == 1 ? "has" : "have",
-                       missing == 1 ? "it shows" : "they show");
+                       missing == 1 ? "it shows" : "they show", first);
     return 0;
 }
 
-int labels_open(struct labels *labels, struct index *index, enum config_label wanted)
+static int name_source(struct labels *labels, const char *key)
+{
+    bool json = labels->source == CONFIG_LABEL_JSON;
+
+    if (asprintf(&labels->source_text, "%s%s%s", source_name(labels->source), json ? ":" : "",
+                 json ? key : "") < 0) {
+        labels->source_text = NULL;
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+int labels_open(struct labels *labels, struct index *index, enum config_label wanted,
+                const char *key)
 {
     int fault = 0;
 
@@ -281,17 +382,18 @@ int labels_open(struct labels *labels, struct index *index, enum config_label wa
         report_error("label=cls: no sample has a cls member with a text");
         return -ENODATA;
     }
-    if (labels->source != CONFIG_LABEL_NONE) {
+    fault = name_source(labels, key);
+    if (!fault && labels->source != CONFIG_LABEL_NONE) {
         labels->of = malloc(index->sample_count * sizeof *labels->of);
         if (!labels->of)
-            return -ENOMEM;
-        if (take_integers(labels, index))
+            fault = -ENOMEM;
+        else if (take_integers(labels, index))
             fault = count_classes(labels, index->sample_count);
         else
             fault = number_texts(labels, index);
-        if (!fault)
-            fault = report_result(labels, index);
     }
+    if (!fault && labels->of)
+        fault = report_result(labels, index);
     index_drop_texts(index);
     if (fault)
         labels_close(labels);
@@ -301,5 +403,13 @@ int labels_open(struct labels *labels, struct index *index, enum config_label wa
 void labels_close(struct labels *labels)
 {
     free(labels->of);
-    labels->of = NULL;
+    free(labels->source_text);
+    free(labels->names);
+    free(labels->name_at);
+    *labels = (struct labels){.source = CONFIG_LABEL_NONE};
+}
+
+const char *labels_class_name(const struct labels *labels, uint64_t class)
+{
+    return labels->names ? labels->names + labels->name_at[class] : NULL;
 }

@@ -24,6 +24,8 @@
 #define VERSION_TEXT_(number) ".v" #number
 #define VERSION_TEXT(number)  VERSION_TEXT_(number)
 #define NEW                   ".new"
+/* Labels that are kept beside an index (core/json_saved.c). */
+#define LABELS ".labels"
 /* Without progress for so long, another writer is not waited for: it may be stopped, or its node
  * gone with the lock. Large shards on slow storage take seconds each. */
 #define PATIENCE_NS (30 * UINT64_C(1000000000))
@@ -212,12 +214,16 @@ struct kin {
     struct timespec modified;
 };
 
+static bool ends_in(const char *name, const char *ending)
+{
+    size_t length = strlen(name), last = strlen(ending);
+
+    return length > last && strcmp(name + length - last, ending) == 0;
+}
+
 static bool is_kin(const struct store *store, const char *name)
 {
-    size_t length = strlen(name), suffix = strlen(SUFFIX);
-
-    return strncmp(name, store->kin, KIN_BYTES) == 0 && length > suffix &&
-           strcmp(name + length - suffix, SUFFIX) == 0;
+    return strncmp(name, store->kin, KIN_BYTES) == 0 && ends_in(name, SUFFIX);
 }
 
 static int latest_first(const void *a, const void *b)
@@ -417,9 +423,8 @@ static void remove_forgotten(const struct store *store)
     struct dirent *entry;
 
     while (folder && (entry = readdir(folder))) {
-        size_t length = strlen(entry->d_name), suffix = strlen(SUFFIX);
         struct stat status;
-        if (length > suffix && strcmp(entry->d_name + length - suffix, SUFFIX) == 0 &&
+        if ((ends_in(entry->d_name, SUFFIX) || ends_in(entry->d_name, LABELS)) &&
             fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
             S_ISREG(status.st_mode) && now - status.st_mtim.tv_sec > FORGOTTEN_S &&
             now - status.st_atim.tv_sec > FORGOTTEN_S)

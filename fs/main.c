@@ -75,7 +75,7 @@ static const char usage[] =
     "  order=torch|sequential      shuffle=True or False of DistributedSampler (torch)\n"
     "  remainder=pad|drop|keep     when ranks do not divide the epoch (pad); drop_last = drop\n"
     "  fields=jpg/jpeg/png:cls     which fields appear, with alternatives (all)\n"
-    "  label=auto|cls|dir|none     where a sample's class comes from (auto)\n"
+    "  label=auto|cls|dir|shard|json:KEY|none  where a sample's class comes from (auto)\n"
     "  readahead=SIZE              most bytes pushed but unread for one reader (256M); 0: none\n"
     "  readahead_total=SIZE        and for all readers (a quarter of memory)\n"
     "  direct=auto|always|never    read shards ahead around the page cache (auto: what is cold)\n"

@@ -199,7 +199,7 @@ char *status_text(const struct control *control, size_t *bytes)
     json_object_set_new(root, "bad_shards", bad_shards(index));
     json_object_set_new(root, "unpacked_shards", number(unpacked.shards));
     json_object_set_new(root, "unpacked_bytes", number(unpacked.bytes));
-    json_object_set_new(root, "label", json_string(labels_source_name(dataset->labels.source)));
+    json_object_set_new(root, "label", json_string(dataset->labels.source_text));
     json_object_set_new(root, "classes", number(dataset->labels.class_count));
     json_object_set_new(root, "epoch", number(at.epoch));
     json_object_set_new(root, "after", number(at.after));

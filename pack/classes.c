@@ -157,7 +157,7 @@ static int number(struct pack_classes *classes, struct pack_listing *listing,
     if (!index.class_texts)
         return -ENOMEM;
     memcpy(index.class_texts, wanted->texts, wanted->bytes);
-    fault = labels_open(&labels, &index, CONFIG_LABEL_CLS); /* takes the texts */
+    fault = labels_open(&labels, &index, CONFIG_LABEL_CLS, NULL); /* takes the texts */
     if (fault)
         return fault;
     if (labels.named)

@@ -69,6 +69,48 @@ class Labels(MountCase):
         self.check(mount, lambda i: b"%d" % (i * 5 % 3))
         self.check_list(mount, lambda i: i * 5 % 3)
 
+    def test_a_shards_name_is_the_label_where_there_is_one_tar_a_class(self):
+        data_set = tars.make_dataset(self.tmp / "shards", self.N, shards=3, prefix="class")
+        mount = self.mount(data_set.shards, "world=2,label=shard")
+        self.check(mount, lambda i: b"%d" % (i // 8))
+        self.check_list(mount, lambda i: i // 8)
+        self.assertEqual((mount.status()["label"], mount.status()["classes"]), ("shard", 3))
+
+    def test_a_json_value_is_the_label_and_is_saved_for_the_next_mount(self):
+        members = []
+        for i in range(self.N):
+            members += [(b"s%07d.jpg" % i, tars.content(i, "jpg", 300)),
+                        (b"s%07d.json" % i, b'{"meta": {"label": %d}, "name": "c%02d"}' % (i * 5 % 7, i % 4))]
+        members.append((b"last.json", b'{"meta": {"label": 2.5}, "name": "c00"}'))
+        members.append((b"last.jpg", b"x"))
+        shard = tars.write_shard(self.tmp / "x.tar", members)
+        place = str(self.tmp / "set.index")
+        prints = set()
+        for turn in range(2):
+            for key, label_of, classes in (("meta.label", lambda i: i * 5 % 7, 7), ("name", lambda i: i % 4, 4)):
+                mount = self.mount([shard], "label=json:%s,remainder=keep,index=%s" % (key, place))
+                status = mount.status()
+                self.assertEqual((status["label"], status["classes"]), ("json:" + key, classes))
+                prints.add(status["fingerprint"])
+                missing = key == "meta.label"
+                self.assertEqual(status["left_out"].get("no-label", 0), missing)
+                if missing:
+                    self.assertRegex(mount.stderr(), "1 of 25 samples has no label.*last in .*x.tar: .*fraction")
+                for position, sample in enumerate(torch_order.rank_order(self.N + 1, 1, 0, epoch=1)):
+                    path = mount.path("epoch-1", "rank-0", "%08d.cls" % position)
+                    if sample == self.N and missing:
+                        self.assertFalse(os.path.exists(path))
+                        continue
+                    with open(path, "rb") as file:
+                        self.assertEqual(file.read(), b"%d" % (0 if sample == self.N else label_of(sample)))
+                mount.unmount()
+            kept = {name: os.stat(self.tmp / name).st_ino for name in os.listdir(self.tmp) if name.endswith(".labels")}
+            self.assertEqual(len(kept), 2)
+            if turn:
+                self.assertEqual(kept, before, "the second mounts wrote no labels: they took the saved ones")
+            before = kept
+        self.assertEqual(len(prints), 2)
+
     def test_one_folder_alone_is_no_label(self):
         data_set = tars.make_dataset(self.tmp / "shards", self.N, key=lambda i: b"train/s%07d" % i)
         mount = self.mount(data_set.shards, "world=2")

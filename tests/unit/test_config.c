@@ -206,12 +206,15 @@ Test(config, later_options_win)
     struct config config;
 
     start(&config);
-    takes(&config, "world=8,strict,log=/a,fields=jpg,drop_last");
+    takes(&config, "world=8,strict,log=/a,fields=jpg,drop_last,label=json:a\\,b.c");
+    cr_assert_eq(config.label, CONFIG_LABEL_JSON);
+    cr_assert_str_eq(config.label_key, "a,b.c");
     takes(&config, "world=4,strict=no,log=/b,,fields=png,label=auto");
     cr_assert_eq(config.world, 4U);
     cr_assert(!config.strict);
     cr_assert_str_eq(config.log, "/b");
     cr_assert_str_eq(config.fields, "png");
+    cr_assert_eq(config.label, CONFIG_LABEL_AUTO);
     cr_assert_eq(config.deal.remainder, PLAN_DROP);
     takes(&config, "drop_last=false");
     cr_assert_eq(config.deal.remainder, PLAN_PAD);
@@ -266,9 +269,12 @@ Test(config, bad_values_are_told_what_is_allowed)
     refuses("weights=", "takes the path of a file, or balanced");
     refuses("lengths=", "takes the path of a file, or size");
     refuses("remainder=no", "takes pad, drop or keep");
-    refuses("label=class", "takes cls, dir, none or auto");
-    refuses("label=json:caption", "not in this version, which has cls, dir, none and auto");
-    refuses("label=shard", "not in this version");
+    refuses("label=class", "takes cls, dir, shard, json:KEY, none or auto");
+    refuses("label=json", "takes cls, dir, shard, json:KEY, none or auto");
+    refuses("label=json:", "takes a key behind json:");
+    refuses("label=json:.a", "a name on each side of its dots");
+    refuses("label=json:a.", "a name on each side of its dots");
+    refuses("label=json:a..b", "a name on each side of its dots");
     refuses("strict=maybe", "strict=maybe: takes yes or no");
     refuses("strict=", "takes yes or no");
     refuses("log=", "takes the path of a file");
