@@ -15,8 +15,10 @@ __extension__ typedef unsigned __int128 wide;
 struct order {
     struct order_spec spec;
     uint64_t samples, places;
-    uint64_t first; /* where in the endless concatenation this epoch starts, modulo the samples:
-                       orders that compute */
+    /* Of orders that compute: where in the endless concatenation this epoch starts. */
+    uint64_t number, first; /* in which permutation (modulo 2^64), and at which place of it */
+    struct feistel feistel;
+    uint64_t key;               /* of permutation `number` */
     struct order_table forward; /* place -> sample; of orders that have a table */
     pthread_mutex_t lock;       /* guards the making of `inverse` */
     struct order_table inverse; /* sample -> its first place, or `places`; made at first use, read
@@ -28,17 +30,19 @@ static const struct {
     const char *name;
     enum order_kind kind;
     unsigned version;
-    bool made, fixed;   /* all epochs are alike */
+    bool made;
+    bool fixed;         /* all epochs are alike */
+    bool draws;         /* with replacement: each epoch anew, no permutation is there */
     order_filler *fill; /* NULL: it computes */
 } kinds[ORDER_KINDS] = {
-    {"torch", ORDER_TORCH, 1, true, false, order_fill_torch},
-    {"sequential", ORDER_SEQUENTIAL, 1, true, true, NULL},
-    {"contiguous", ORDER_CONTIGUOUS, 1, true, true, NULL},
-    {"weighted", ORDER_WEIGHTED, 1, false, false, NULL},
-    {"resampled", ORDER_RESAMPLED, 1, false, false, NULL},
-    {"block", ORDER_BLOCK, 1, true, false, order_fill_block},
-    {"feistel", ORDER_FEISTEL, 1, false, false, NULL},
-    {"length", ORDER_LENGTH, 1, false, false, NULL},
+    {"torch", ORDER_TORCH, 1, true, false, false, order_fill_torch},
+    {"sequential", ORDER_SEQUENTIAL, 1, true, true, false, NULL},
+    {"contiguous", ORDER_CONTIGUOUS, 1, true, true, false, NULL},
+    {"weighted", ORDER_WEIGHTED, 1, true, false, true, order_fill_weighted},
+    {"resampled", ORDER_RESAMPLED, 1, true, false, true, order_fill_resampled},
+    {"block", ORDER_BLOCK, 1, true, false, false, order_fill_block},
+    {"feistel", ORDER_FEISTEL, 1, true, false, false, NULL},
+    {"length", ORDER_LENGTH, 1, true, false, false, order_fill_length},
 };
 
 const char *order_kind_name(enum order_kind kind)
@@ -70,6 +74,11 @@ bool order_is_made(enum order_kind kind)
 bool order_is_fixed(enum order_kind kind)
 {
     return kinds[kind].fixed;
+}
+
+bool order_draws(enum order_kind kind)
+{
+    return kinds[kind].draws;
 }
 
 int order_table_open(struct order_table *table, uint64_t count, uint64_t limit)
@@ -104,12 +113,10 @@ uint64_t order_spec_places(const struct order_spec *spec, uint64_t samples)
     return spec->epoch_samples ? spec->epoch_samples : samples;
 }
 
-/* Copies the part of the concatenation that is this epoch, one permutation after the other. Their
- * number counts modulo 2^64. */
-static int concatenate(struct order *order, const struct order_basis *basis, uint64_t epoch)
+/* Copies the part of the concatenation that is this epoch, one permutation after the other. */
+static int concatenate(struct order *order, const struct order_basis *basis)
 {
-    wide start = (wide)epoch * order->places;
-    uint64_t number = (uint64_t)(start / order->samples), from = order->first, done = 0;
+    uint64_t number = order->number, from = order->first, done = 0;
     struct order_table one;
     int fault = order_table_open(&one, order->samples, order->samples);
 
@@ -131,9 +138,22 @@ static int fill(struct order *order, const struct order_basis *basis, uint64_t e
     fault = order_table_open(&order->forward, order->places, order->samples);
     if (fault)
         return fault;
-    if (order->places == order->samples)
+    if (order->places == order->samples || kinds[order->spec.kind].draws)
         return kinds[order->spec.kind].fill(&order->forward, &order->spec, basis, epoch);
-    return concatenate(order, basis, epoch);
+    return concatenate(order, basis);
+}
+
+/* The permutations' number counts modulo 2^64. */
+static void start(struct order *order, uint64_t epoch)
+{
+    wide place = (wide)epoch * order->places;
+
+    order->number = (uint64_t)(place / order->samples);
+    order->first = (uint64_t)(place % order->samples);
+    if (order->spec.kind == ORDER_FEISTEL) {
+        order->feistel = feistel_make(order->samples);
+        order->key = feistel_key(order->spec.seed, order->number);
+    }
 }
 
 int order_open(struct order **out, const struct order_spec *spec, const struct order_basis *basis,
@@ -154,7 +174,7 @@ int order_open(struct order **out, const struct order_spec *spec, const struct o
     order->samples = basis->samples;
     order->places = places;
     if (order->samples)
-        order->first = (uint64_t)((wide)epoch * places % order->samples);
+        start(order, epoch);
     pthread_mutex_init(&order->lock, NULL);
     fault = fill(order, basis, epoch);
     if (fault)
@@ -185,12 +205,41 @@ size_t order_bytes(const struct order *order)
            (atomic_load(&order->inverted) ? order_table_bytes(&order->inverse) : 0);
 }
 
+static uint64_t key_of(const struct order *order, uint64_t number)
+{
+    return number == order->number ? order->key : feistel_key(order->spec.seed, number);
+}
+
 uint64_t order_sample(const struct order *order, uint64_t place)
 {
+    uint64_t number = order->number;
+
     if (kinds[order->spec.kind].fill)
         return order_table_get(&order->forward, place);
     place += order->first;
-    return place < order->samples ? place : place % order->samples;
+    if (place >= order->samples) {
+        number += place / order->samples;
+        place %= order->samples;
+    }
+    if (order->spec.kind == ORDER_FEISTEL)
+        return feistel_sample(&order->feistel, key_of(order, number), place);
+    return place;
+}
+
+/* Of two permutations after each other, from `first` on: the second one has every sample. */
+static int compute_place(const struct order *order, uint64_t sample, uint64_t *place)
+{
+    bool feistel = order->spec.kind == ORDER_FEISTEL;
+    uint64_t there = feistel ? feistel_place(&order->feistel, order->key, sample) : sample;
+
+    if (there >= order->first) {
+        *place = there - order->first;
+    } else {
+        if (feistel)
+            there = feistel_place(&order->feistel, key_of(order, order->number + 1), sample);
+        *place = there + (order->samples - order->first);
+    }
+    return *place < order->places ? 0 : -ENOENT;
 }
 
 static int invert(struct order *order)
@@ -214,11 +263,8 @@ int order_place_of(struct order *order, uint64_t sample, uint64_t *place)
 {
     int fault = 0;
 
-    if (!kinds[order->spec.kind].fill) {
-        *place = sample >= order->first ? sample - order->first
-                                        : sample + order->samples - order->first;
-        return *place < order->places ? 0 : -ENOENT;
-    }
+    if (!kinds[order->spec.kind].fill)
+        return compute_place(order, sample, place);
     if (!atomic_load_explicit(&order->inverted, memory_order_acquire))
         fault = invert(order);
     if (fault)

@@ -14,6 +14,22 @@
  *                torch/utils/data/distributed.py
  *   sequential   shuffle=False: the identity
  *   contiguous   the identity too; it is dealt in unbroken runs (core/plan.h)
+ *   weighted     torch.utils.data.WeightedRandomSampler(weights, N, replacement=True) with a
+ *                generator seeded with seed + epoch: torch.multinomial's way of N > 1 draws (it
+ *                draws a single one by another way, which is not here). Source:
+ *                aten/src/ATen/native/cpu/MultinomialKernel.cpp
+ *   resampled    the same with equal weights, torch.multinomial(torch.ones(n), N, True): the sums
+ *                are known, so there is no table of weights
+ *   feistel      a permutation that is computed, both ways, in time and memory that do not depend
+ *                on n: a Feistel network over pairs (core/order_feistel.c)
+ *   length       batches of samples of similar length, for padding. The data set is permuted, and
+ *                the first n - n % B places of that, B being spec.bucket, are cut into groups of 64
+ *                buckets (the last group has what is left). Each group is sorted by length, equal
+ *                ones by their place in the permutation, and cut into buckets of B. All buckets are
+ *                shuffled, whole, and each is shuffled inside, so that no rank has its long samples
+ *                always. The n % B places left over stay at the end. So bucket k is places
+ *                [kB, (k + 1)B), a global batch; still so after G places where B divides G. In a
+ *                concatenation that holds where B divides n and epoch_samples.
  *   block        for storage that is slow to seek: CorgiPile's two levels of shuffling over
  *                canonical streams. Blocks are runs of neighbouring samples of one shard
  *                (core/blocks.h). The blocks of the epoch are shuffled; the row of their samples is
@@ -25,7 +41,8 @@
  *                those parted, on one rank, and the order does not depend on the world. All 64 bits
  *                of seed and epoch count.
  *
- * Only the low 32 bits of seed + epoch reach torch's generator: so it is there, so it is here. */
+ * Only the low 32 bits of seed + epoch reach torch's generator: so it is there, so it is here. Of
+ * feistel and length all bits of both count, and seed and epoch do not alias. */
 #ifndef SHUFFLEFS_ORDER_H
 #define SHUFFLEFS_ORDER_H
 
@@ -62,7 +79,12 @@ struct order_basis {
     const uint64_t *blocks; /* block -> its first sample; blocks[block_count] = samples; NULL: not
                                cut. Only for order=block */
     uint64_t block_count;
+    const double *cumulative; /* weighted: the weights' running sums (core/weights.h) */
+    const uint64_t *lengths;  /* length */
 };
+
+/* With replacement, samples beyond which torch's running sum of ones stands still. */
+#define ORDER_RESAMPLED_MAX ((uint64_t)1 << 53)
 
 /* The largest data set and the largest epoch: arithmetic on places never overflows below it. */
 #define ORDER_SAMPLES_MAX ((uint64_t)1 << 62)
@@ -83,10 +105,13 @@ bool order_is_made(enum order_kind kind);
 /* Every epoch has the same order, whatever the seed. */
 bool order_is_fixed(enum order_kind kind);
 
+/* It draws with replacement: an epoch has some samples several times and others not at all. */
+bool order_draws(enum order_kind kind);
+
 /* Works out the order of `epoch`. Returns 0, -ENOMEM when the table does not fit, or -EINVAL
- * (samples, places or epoch out of range, or
- * order=block without blocks, streams or window); nothing is reported. Time is O(n): about 20 ms
- * for 1.28 M samples. */
+ * (samples, places or epoch out of range, or spec or basis lack what the order needs); nothing is
+ * reported. Time is O(n): about 20 ms for 1.28 M samples; sequential, contiguous and feistel take
+ * neither time nor memory for it. */
 int order_open(struct order **out, const struct order_spec *spec, const struct order_basis *basis,
                uint64_t epoch);
 void order_close(struct order *order); /* NULL is fine */

@@ -4,6 +4,7 @@
 
 #include "../../core/order_table.h"
 #include "../../core/plan.h"
+#include "../../core/weights.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -93,6 +94,68 @@ Test(order, equals_torch_randperm)
         order_close(order);
         digest_check(&digest, vector, what);
     }
+    json_decref(root);
+}
+
+/* The weights of a vector: a list, or "1..N". */
+static double *weights_of(const json_t *vector, uint64_t *n)
+{
+    const json_t *given = json_object_get(vector, "weights");
+    double *weights;
+
+    *n = json_is_string(given) ? strtoull(strstr(json_string_value(given), "..") + 2, NULL, 10)
+                               : json_array_size(given);
+    weights = calloc(*n, sizeof *weights);
+    cr_assert(weights != NULL);
+    for (size_t i = 0; i < *n; i++)
+        weights[i] = json_is_string(given) ? (double)(i + 1)
+                                           : json_number_value(json_array_get(given, i));
+    return weights;
+}
+
+static void check_draws(const json_t *vector, const struct order_spec *spec, uint64_t epoch,
+                        const struct order_basis *basis)
+{
+    struct digest digest = digest_of(vector);
+    struct order *order;
+
+    cr_assert_eq(order_open(&order, spec, basis, epoch), 0);
+    cr_assert_eq(order_places(order), number(vector, "num_samples"));
+    for (uint64_t p = 0; p < order_places(order); p++)
+        digest_add(&digest, order_sample(order, p));
+    order_close(order);
+    digest_check(&digest, vector, order_kind_name(spec->kind));
+}
+
+/* Those with equal weights by order=resampled too; seed and epoch by their sum. */
+Test(order, equals_torch_weighted_random_sampler)
+{
+    json_t *root = load_vectors(), *vectors = json_object_get(root, "weighted"), *vector;
+    size_t i, equal = 0;
+
+    cr_assert(json_array_size(vectors) > 0);
+    json_array_foreach(vectors, i, vector)
+    {
+        struct order_spec spec = {.kind = ORDER_WEIGHTED,
+                                  .seed = number(vector, "seed"),
+                                  .epoch_samples = number(vector, "num_samples")};
+        struct order_basis basis = {0};
+        double *weights = weights_of(vector, &basis.samples);
+        bool is_even = weights[0] == weights[1] && weights[0] == weights[basis.samples - 1];
+        weights_accumulate(weights, basis.samples);
+        basis.cumulative = weights;
+        check_draws(vector, &spec, 0, &basis);
+        basis.cumulative = NULL;
+        for (uint64_t epoch = 0; is_even && epoch <= spec.seed; epoch++) {
+            struct order_spec even = spec;
+            even.kind = ORDER_RESAMPLED;
+            even.seed -= epoch;
+            check_draws(vector, &even, epoch, &basis);
+        }
+        equal += is_even;
+        free(weights);
+    }
+    cr_assert(equal > 0);
     json_decref(root);
 }
 
