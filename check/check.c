@@ -66,7 +66,7 @@ static void judge_split(const struct check_split *split, struct check_problems *
     char why[256];
 
     if (split->shortest == 0) {
-        snprintf(why, sizeof why, "%" PRIu64 " samples for %" PRIu64 " ranks", split->samples,
+        snprintf(why, sizeof why, "%" PRIu64 " samples for %" PRIu64 " ranks", split->places,
                  split->world);
         check_problems_add(problems, CHECK_EMPTY_RANK, CHECK_NO_SHARD, NULL, 0, why);
     }
@@ -88,9 +88,11 @@ static void judge_split(const struct check_split *split, struct check_problems *
     }
     if (!split->right) {
         snprintf(why, sizeof why,
-                 "of %" PRIu64 " positions %" PRIu64 " repeat a sample, %" PRIu64
-                 " samples are not read; %" PRIu64 " and %" PRIu64 " should be",
-                 split->read, split->repeated, split->unread, split->padding, split->dropped);
+                 "of %" PRIu64 " positions %" PRIu64 " repeat a place, %" PRIu64
+                 " places are not read; %" PRIu64 " and %" PRIu64 " should be; %" PRIu64
+                 " different samples are read",
+                 split->read, split->repeated, split->unread, split->padding, split->dropped,
+                 split->distinct);
         check_problems_add(problems, CHECK_SPLIT_WRONG, CHECK_NO_SHARD, NULL, 0, why);
     }
 }

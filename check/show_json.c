@@ -82,6 +82,10 @@ static json_t *split_json(const struct check_request *request, const struct chec
         (json_int_t)split->longer_ranks, "padding", (json_int_t)split->padding, "dropped",
         (json_int_t)split->dropped, "repeated", (json_int_t)split->repeated, "right", split->right);
 
+    if (json && !split->once) {
+        json_object_set_new(json, "epoch_samples", json_integer((json_int_t)split->places));
+        json_object_set_new(json, "distinct", json_integer((json_int_t)split->distinct));
+    }
     if (json && split->batch)
         json_object_set_new(json, "batches",
                             json_pack("{s:I, s:I, s:I, s:I, s:I}", "size", (json_int_t)split->batch,

@@ -140,7 +140,18 @@ static void show_split(FILE *to, const struct check_result *result)
     fprintf(to, " padded, ");
     put_number(to, split->dropped);
     fprintf(to, " dropped; epoch %" PRIu64 " gone through: %s\n", split->epoch,
-            split->right ? "each sample once but for these" : "WRONG");
+            !split->right ? "WRONG"
+            : split->once ? "each sample once but for these"
+                          : "each place once but for these");
+    if (!split->once) {
+        fprintf(to, "             ");
+        put_count(to, split->places, "place");
+        fprintf(to, " in an epoch; ");
+        put_number(to, split->distinct);
+        fprintf(to, " different samples of ");
+        put_number(to, split->samples);
+        fprintf(to, " read in this one\n");
+    }
     if (result->dataset.index->shard_count < split->world)
         fprintf(to, "             fewer shards than ranks: no matter, for samples are dealt, not "
                     "shards\n");

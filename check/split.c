@@ -8,30 +8,37 @@
 
 struct count {
     const struct order *order;
-    uint64_t *met; /* a bit a sample */
+    uint64_t *places, *samples; /* a bit each: it was met */
 };
 
-static void meet(struct check_split *split, struct count *count, uint64_t sample)
+/* Whether it is met for the first time. */
+static bool is_new(uint64_t *bits, uint64_t i)
 {
-    uint64_t bit = (uint64_t)1 << (sample % BITS);
+    uint64_t bit = (uint64_t)1 << (i % BITS);
+    bool is_set = bits[i / BITS] & bit;
 
-    split->read++;
-    if (count->met[sample / BITS] & bit)
-        split->repeated++;
-    else
-        split->unread--;
-    count->met[sample / BITS] |= bit;
+    bits[i / BITS] |= bit;
+    return !is_set;
 }
 
-static int go_through(struct check_split *split, struct count *count, const struct config *config,
-                      uint64_t places)
+static void meet(struct check_split *split, struct count *count, uint64_t place)
 {
-    split->unread = split->samples;
+    split->read++;
+    if (is_new(count->places, place))
+        split->unread--;
+    else
+        split->repeated++;
+    split->distinct += is_new(count->samples, order_sample(count->order, place));
+}
+
+static int go_through(struct check_split *split, struct count *count, const struct config *config)
+{
+    split->unread = split->places;
     split->shortest = UINT64_MAX;
     for (uint64_t rank = 0; rank < split->world; rank++) {
         struct plan plan;
-        if (!plan_open(&plan, places, &(struct plan_share){.rank = rank, .world = split->world},
-                       &config->deal))
+        if (!plan_open(&plan, split->places,
+                       &(struct plan_share){.rank = rank, .world = split->world}, &config->deal))
             return -EINVAL;
         if (plan.length > split->longest) {
             split->longest = plan.length;
@@ -41,7 +48,7 @@ static int go_through(struct check_split *split, struct count *count, const stru
         if (plan.length < split->shortest)
             split->shortest = plan.length;
         for (uint64_t position = 0; position < plan.length; position++)
-            meet(split, count, order_sample(count->order, plan_global(&plan, position)));
+            meet(split, count, plan_global(&plan, position));
     }
     return 0;
 }
@@ -87,22 +94,29 @@ int check_split_make(struct check_split *split, const struct config *config,
     struct count count = {0};
     int fault = order_open(&order, &config->order, &basis->order, config->epoch);
 
-    *split = (struct check_split){
-        .samples = samples, .world = config->world, .epoch = config->epoch, .batch = batch};
+    *split = (struct check_split){.samples = samples,
+                                  .places = places,
+                                  .world = config->world,
+                                  .epoch = config->epoch,
+                                  .batch = batch,
+                                  .once = places == samples && !order_draws(config->order.kind)};
     if (fault)
         return fault;
     count.order = order;
-    count.met = calloc(samples / BITS + 1, sizeof *count.met);
-    fault = count.met ? go_through(split, &count, config, places) : -ENOMEM;
-    free(count.met);
+    count.places = calloc(places / BITS + 1, sizeof *count.places);
+    count.samples = calloc(samples / BITS + 1, sizeof *count.samples);
+    fault = count.places && count.samples ? go_through(split, &count, config) : -ENOMEM;
+    free(count.places);
+    free(count.samples);
     order_close(order);
     if (fault)
         return fault;
     split->padding = plan_padding(places, config->world, &config->deal);
     split->dropped = plan_dropped(places, config->world, &config->deal);
     split->right = split->repeated == split->padding && split->unread == split->dropped &&
-                   split->read == samples + split->padding - split->dropped &&
-                   split->longest - split->shortest <= (config->deal.remainder == PLAN_KEEP);
+                   split->read == places + split->padding - split->dropped &&
+                   split->longest - split->shortest <= (config->deal.remainder == PLAN_KEEP) &&
+                   (!split->once || split->distinct == samples - split->dropped);
     deal_batches(split);
     return 0;
 }

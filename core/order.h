@@ -18,8 +18,9 @@
  *                generator seeded with seed + epoch: torch.multinomial's way of N > 1 draws (it
  *                draws a single one by another way, which is not here). Source:
  *                aten/src/ATen/native/cpu/MultinomialKernel.cpp
- *   resampled    the same with equal weights, torch.multinomial(torch.ones(n), N, True): the sums
- *                are known, so there is no table of weights
+ *   resampled    the same with equal weights: torch.multinomial(torch.ones(n, dtype=torch.double),
+ *                N, True). Their sums are known, so there is no table of weights. (Of float32 ones,
+ *                torch.ones' default, torch rounds the sums to 24 bits: a few draws differ by one.)
  *   feistel      a permutation that is computed, both ways, in time and memory that do not depend
  *                on n: a Feistel network over pairs (core/order_feistel.c)
  *   length       batches of samples of similar length, for padding. The data set is permuted, and

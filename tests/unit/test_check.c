@@ -140,6 +140,39 @@ Test(check, a_split_gone_through_is_as_it_is_worked_out)
     config_close(&config);
 }
 
+/* What is dealt once are the places; how many samples that is, is counted. */
+Test(check, a_split_of_an_epoch_that_repeats_samples_is_proved_by_its_places)
+{
+    static const enum order_kind kinds[] = {ORDER_TORCH, ORDER_FEISTEL, ORDER_RESAMPLED};
+    struct config config;
+
+    config_init(&config);
+    config.world = 3;
+    for (size_t k = 0; k < 3; k++)
+        for (int remainder = 0; remainder < 3; remainder++)
+            for (uint64_t places = 1; places < 60; places++) {
+                struct basis basis = {.order = {.samples = 20}, .places = places};
+                bool met[20] = {false};
+                struct check_split split;
+                struct order *order;
+                config.order = (struct order_spec){
+                    .kind = kinds[k], .seed = places, .epoch_samples = places};
+                config.deal.remainder = (enum plan_remainder)remainder;
+                cr_assert_eq(check_split_make(&split, &config, &basis, 0), 0);
+                cr_assert(split.right);
+                cr_assert_eq(split.once, places == 20 && kinds[k] != ORDER_RESAMPLED);
+                cr_assert_eq(split.read, places + split.padding - split.dropped);
+                cr_assert_eq(order_open(&order, &config.order, &basis.order, config.epoch), 0);
+                for (uint64_t p = 0; p < places - split.dropped; p++)
+                    met[order_sample(order, p)] = true;
+                order_close(order);
+                for (int i = 0; i < 20; i++)
+                    split.distinct -= met[i];
+                cr_assert_eq(split.distinct, 0);
+            }
+    config_close(&config);
+}
+
 Test(check, a_last_batch_of_one_is_seen_and_a_batch_without_one_is_named)
 {
     struct config config;
