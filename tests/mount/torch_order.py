@@ -1,8 +1,10 @@
-"""torch's DistributedSampler order in plain Python: what every mount test compares with.
+"""torch's orders in plain Python, DistributedSampler's and WeightedRandomSampler's: what every mount test compares with.
 
 Python's own random is the same MT19937, but seeds it another way; its state is set as torch seeds it. Sources:
-aten/src/ATen/core/MT19937RNGEngine.h, randperm_cpu in TensorFactories.cpp, torch/utils/data/distributed.py.
+aten/src/ATen/core/MT19937RNGEngine.h, randperm_cpu in TensorFactories.cpp, torch/utils/data/distributed.py,
+cpu/MultinomialKernel.cpp.
 """
+import bisect
 import functools
 import hashlib
 import random
@@ -35,13 +37,34 @@ def epoch_order(n, seed=0, epoch=0, shuffle=True):
 
 def rank_order(n, world, rank, seed=0, epoch=0, shuffle=True, remainder="pad"):
     """The samples that one rank reads, in order."""
-    order = epoch_order(n, seed, epoch, shuffle)
+    return deal(epoch_order(n, seed, epoch, shuffle), world, rank, remainder)
+
+
+def multinomial(weights, count, seed):
+    """list(WeightedRandomSampler(weights, count, generator=...)) of a generator with this seed; count > 1."""
+    sums, total = [], 0.0
+    for weight in weights:
+        total += weight
+        sums.append(total)
+    sums = [part / total for part in sums]
+    sums[-1] = 1.0
+    draw = generator(seed).getrandbits
+
+    def draw64():
+        high = draw(32)
+        return high << 32 | draw(32)
+    return [bisect.bisect_left(sums, (draw64() & (2 ** 53 - 1)) * 2.0 ** -53) for _ in range(count)]
+
+
+def deal(order, world, rank, remainder="pad"):
+    """What one rank reads of any epoch's order."""
+    order = list(order)
     if remainder == "pad":
-        total = -(-n // world) * world
-        order = (order * -(-total // n))[:total]
+        total = -(-len(order) // world) * world
+        order = (order * -(-total // len(order)))[:total]
     elif remainder == "drop":
-        order = order[: n // world * world]
-    return list(order[rank::world])
+        order = order[: len(order) // world * world]
+    return order[rank::world]
 
 
 def digest(indices):
