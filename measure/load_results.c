@@ -1,8 +1,7 @@
 /* Figures of the loader, told. */
 #include "load_results.h"
 
-#include "text.h"
-
+#include "../core/text.h"
 #include "../core/version.h"
 
 #include <limits.h>

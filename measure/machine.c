@@ -1,7 +1,7 @@
 /* From /proc and a few system calls; what cannot be told is left out, never a fault. */
 #include "machine.h"
 
-#include "text.h"
+#include "../core/text.h"
 
 #include <fcntl.h>
 #include <sched.h>

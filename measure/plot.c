@@ -1,12 +1,11 @@
 /* Hand-made SVG. Colours are Okabe and Ito's, which colour-blind eyes tell apart. */
 #include "plot.h"
 
-#include "text.h"
+#include "../core/text.h"
 
 #include <math.h>
 
 enum { WIDTH = 720, HEIGHT = 420, LEFT = 80, RIGHT = 20, TOP = 40, BOTTOM = 55, LEGEND_LINE = 18 };
-enum { NAME_MAX_BYTES = 100 };
 
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                       "#e69f00", "#56b4e9", "#000000", "#999999"};
@@ -38,30 +37,6 @@ static double to_x(const struct scale *scale, double x)
 static double to_y(const struct scale *scale, double y)
 {
     return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * y / scale->y_most;
-}
-
-static void write_text(FILE *file, const char *text)
-{
-    char printable[NAME_MAX_BYTES];
-
-    for (const char *c = text_name(printable, sizeof printable, text); *c; c++) {
-        switch (*c) {
-        case '&':
-            fputs("&amp;", file);
-            break;
-        case '<':
-            fputs("&lt;", file);
-            break;
-        case '>':
-            fputs("&gt;", file);
-            break;
-        case '"':
-            fputs("&quot;", file);
-            break;
-        default:
-            fputc(*c, file);
-        }
-    }
 }
 
 static void fit(struct scale *scale, const struct plot *plot)
@@ -106,11 +81,11 @@ static void write_axes(FILE *file, const struct plot *plot, const struct scale *
             LEFT, bottom);
     fprintf(file, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"middle\">", (LEFT + WIDTH - RIGHT) / 2,
             bottom + 42);
-    write_text(file, plot->x_title);
+    text_write_xml(file, plot->x_title);
     fprintf(file,
             "</text>\n<text transform=\"translate(18 %d) rotate(-90)\" text-anchor=\"middle\">",
             (TOP + HEIGHT - BOTTOM) / 2);
-    write_text(file, plot->y_title);
+    text_write_xml(file, plot->y_title);
     fputs("</text>\n</g>\n", file);
 }
 
@@ -146,7 +121,7 @@ static void write_legend(FILE *file, const struct plot *plot)
                 "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke=\"%s\" stroke-width=\"3\"/>"
                 "<text x=\"%d\" y=\"%d\">",
                 LEFT, y, LEFT + 24, y, colour_of(i), LEFT + 32, y + 4);
-        write_text(file, plot->series[i].name);
+        text_write_xml(file, plot->series[i].name);
         fputs("</text>\n", file);
     }
     fputs("</g>\n", file);
@@ -166,7 +141,7 @@ void plot_write(FILE *file, const struct plot *plot)
             "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
             "<text x=\"%d\" y=\"22\" font-size=\"14\">",
             WIDTH, height, WIDTH, height, LEFT);
-    write_text(file, plot->title);
+    text_write_xml(file, plot->title);
     fputs("</text>\n", file);
     write_axes(file, plot, &scale);
     for (size_t i = 0; i < plot->count; i++)

@@ -1,8 +1,7 @@
 /* JSON of results. A figure that there is none of is null. */
 #include "results_json.h"
 
-#include "text.h"
-
+#include "../core/text.h"
 #include "../core/version.h"
 
 #include <limits.h>

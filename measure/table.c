@@ -2,7 +2,7 @@
  */
 #include "table.h"
 
-#include "text.h"
+#include "../core/text.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "../../core/report.h"
+#include "../../core/text.h"
 #include "../../measure/members.h"
 #include "../../measure/options.h"
 #include "../../measure/plot.h"
@@ -10,7 +11,6 @@
 #include "../../measure/results.h"
 #include "../../measure/source.h"
 #include "../../measure/split.h"
-#include "../../measure/text.h"
 
 #include <errno.h>
 #include <math.h>

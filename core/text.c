@@ -78,3 +78,27 @@ char *text_name(char *text, size_t room, const char *name)
     text[used] = '\0';
     return text;
 }
+
+void text_write_xml(FILE *file, const char *name)
+{
+    char printable[TEXT_XML + 1];
+
+    for (const char *c = text_name(printable, sizeof printable, name); *c; c++) {
+        switch (*c) {
+        case '&':
+            fputs("&amp;", file);
+            break;
+        case '<':
+            fputs("&lt;", file);
+            break;
+        case '>':
+            fputs("&gt;", file);
+            break;
+        case '"':
+            fputs("&quot;", file);
+            break;
+        default:
+            fputc(*c, file);
+        }
+    }
+}

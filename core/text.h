@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define TEXT_NUMBER 40
 
@@ -16,5 +17,10 @@ char *text_number(char *text, double value);
 /* Copies a name, cut to fit `room`, with `?` for control characters and for bytes that are no
  * UTF-8: fit for a terminal, JSON and XML. Returns `text`. */
 char *text_name(char *text, size_t room, const char *name);
+
+/* Writes a name, as text_name() shows it and of at most TEXT_XML bytes, as the text of an XML
+ * element or attribute. */
+void text_write_xml(FILE *file, const char *name);
+#define TEXT_XML 99
 
 #endif
