@@ -29,11 +29,12 @@ PACK  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard pack/*.c))
 TOP   := $(patsubst %.c,$(BUILD)/%.o,$(wildcard top/*.c))
 LOADER := $(patsubst %.c,$(BUILD)/%.o,$(wildcard loader/*.c))
 CHECK := $(patsubst %.c,$(BUILD)/%.o,$(wildcard check/*.c))
+SURVEY := $(patsubst %.c,$(BUILD)/%.o,$(wildcard survey/*.c))
 TOOLS := $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
 UNITS := $(wildcard tests/unit/test_*.c) tests/unit/shard.c tests/unit/picture.c tests/unit/load.c
 SLOWFS = $(BUILD)/tests/slowfs
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-ROOMS := core fs measure pack top check loader tools tests/unit tests/mount tests/loader tests/fuzz bench
+ROOMS := core fs measure pack survey top check loader tools tests/unit tests/mount tests/loader tests/fuzz bench
 SOURCES := $(foreach room,$(ROOMS),$(wildcard $(room)/*.[ch])) $(wildcard loader/examples/*.c)
 
 ifneq ($(V),1)
@@ -77,6 +78,8 @@ $(BUILD)/shufflefs-%: $(BUILD)/tools/shufflefs-%.o $(CORE)
 
 $(BUILD)/shufflefs-top: $(TOP)
 
+$(BUILD)/shufflefs-order: $(SURVEY)
+
 $(BUILD)/shufflefs-bench: $(BUILD)/tools/shufflefs-bench.o $(MEASURE) $(CORE) $(BUILD)/libshuffleload.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_CORE) $(LIBS_JSON) $(LIBS_LOADER)
@@ -91,7 +94,7 @@ $(BUILD)/shufflefs-pack: $(BUILD)/tools/shufflefs-pack.o $(PACK) $(CORE) $(LOADE
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_CORE) $(LIBS_JSON) $(LIBS_LOADER)
 
 # The unit tests twice: under Criterion, and in the plain runner that sanitizers and valgrind can see into.
-UNIT_ROOMS := $(CORE) $(FS_LIB) $(MEASURE) $(PACK) $(TOP) $(CHECK) $(LOADER)
+UNIT_ROOMS := $(CORE) $(FS_LIB) $(MEASURE) $(PACK) $(SURVEY) $(TOP) $(CHECK) $(LOADER)
 $(BUILD)/unit-criterion: $(patsubst %.c,$(BUILD)/%.o,$(UNITS)) $(UNIT_ROOMS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE) $(LIBS_CORE) $(LIBS_JSON) $(LIBS_IMAGE) $(LIBS_HASH) $(shell pkg-config --libs criterion)
