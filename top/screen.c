@@ -60,11 +60,15 @@ static void put_title(struct text *text, const struct screen *screen)
 static void put_data_set(struct text *text, const struct snapshot *now)
 {
     const json_t *epoch = json_object_get(now->root, "epoch");
+    const json_t *after = json_object_get(now->root, "after");
     double samples = snapshot_number(now, "samples"), shards = snapshot_number(now, "shards");
-    char number[24] = "-";
+    char number[64] = "-";
 
     /* An epoch has up to 63 bits, more than a double holds. */
-    if (json_is_integer(epoch))
+    if (json_is_integer(epoch) && json_integer_value(after) > 0)
+        snprintf(number, sizeof number, "%lld after %lld", (long long)json_integer_value(epoch),
+                 (long long)json_integer_value(after));
+    else if (json_is_integer(epoch))
         snprintf(number, sizeof number, "%lld", (long long)json_integer_value(epoch));
     text_line(text, "epoch %s  ranks %s  %s  %s sample%s, %s in %s shard%s", number,
               figure_count(snapshot_number(now, "world")).text,

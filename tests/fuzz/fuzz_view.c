@@ -1,6 +1,7 @@
 /* libFuzzer's entry: any bytes as a path in the mount, and as what is written to a control file. A
  * name that is found must be the only spelling of what it is: stat shows it, and a file's name is
- * the one that a listing gives. With FUZZ_SEEDS=DIR some paths are written there. */
+ * the one that a listing gives; a share's name is read as the same share again when it is spelled
+ * from what it was found to be. With FUZZ_SEEDS=DIR some paths are written there. */
 #include "../../core/report.h"
 #include "../../fs/control.h"
 #include "../../fs/view.h"
@@ -28,6 +29,14 @@ static const char *const seeds[] = {
     ".control/rank-1.epoch",
     ".control/rank-2-of-5.epoch",
     ".control/fingerprint",
+    "current/rank-1.part-0-of-2/00000001.cls",
+    "epoch-3/rank-0.after-5/00000002.x.jpg",
+    "epoch-3/rank-2-of-5.after-12.part-1-of-3.by-2.list",
+    "epoch-1/rank-0.after-0.part-3-of-4.by-2147483648.tar",
+    "current/rank-1.part-4294967295-of-4294967296.by-32.keys",
+    "7",
+    "7 after 5\n",
+    "9223372036854775807 after 12",
 };
 
 static struct config config;
@@ -134,6 +143,62 @@ static void check_spelling(const struct view_node *folder, const char *name, uin
         abort();
 }
 
+static bool are_equal(const struct plan_share *a, const struct plan_share *b)
+{
+    return a->rank == b->rank && a->world == b->world && a->after == b->after &&
+           a->part == b->part && a->parts == b->parts && a->run == b->run;
+}
+
+/* The shortest spelling, and the one that a list uses, of a share that was found. */
+static void check_share(const struct view_node *folder, const char *name, uint64_t inode)
+{
+    const struct grammar *grammar = view_grammar(view);
+    const struct view_node *node = view_node(view, inode);
+    char made[GRAMMAR_SHARE_BYTES], resumed[GRAMMAR_SHARE_BYTES];
+    struct plan_share share;
+    const char *rest;
+
+    if (!node || node->kind < VIEW_RANK || node->kind > VIEW_STREAM)
+        return;
+    rest = grammar_parse_share(grammar, name, folder->kind == VIEW_EPOCH, &share);
+    if (!rest || !are_equal(&share, &node->plan.share))
+        abort();
+    if (grammar_share_name(grammar, &share, made) > (size_t)(rest - name))
+        abort();
+    rest = grammar_parse_share(grammar, made, true, &share);
+    if (!rest || *rest || !are_equal(&share, &node->plan.share))
+        abort();
+    if (grammar_resumed_name(name, 9, resumed, sizeof resumed) >= sizeof resumed)
+        abort();
+    rest = grammar_parse_share(grammar, resumed, true, &share);
+    if (!rest || share.after != 9)
+        abort();
+    share.after = node->plan.share.after;
+    if (!are_equal(&share, &node->plan.share))
+        abort();
+}
+
+/* A text that is taken is what a control file shows then, or it spells `after 0`. */
+static void check_control(const char *text, size_t size)
+{
+    struct epochs_at at;
+    char shown[64];
+    int length;
+
+    if (control_parse(&set, "epoch", text, size, &at))
+        return;
+    if (at.epoch > ORDER_EPOCH_MAX || at.after > SAMPLES)
+        abort();
+    size -= text[size - 1] == '\n';
+    length = snprintf(shown, sizeof shown, "%llu after %llu", (unsigned long long)at.epoch,
+                      (unsigned long long)at.after);
+    if (size == (size_t)length && memcmp(text, shown, size) == 0)
+        return;
+    length = snprintf(shown, sizeof shown, "%llu", (unsigned long long)at.epoch);
+    if (at.after || size != (size_t)length || memcmp(text, shown, size) != 0)
+        abort();
+}
+
 static void walk(char *path)
 {
     uint64_t met[DEPTH_MOST], inode = VIEW_ROOT_INODE;
@@ -148,6 +213,7 @@ static void walk(char *path)
             break;
         met[depth++] = inode;
         check_spelling(node, name, inode);
+        check_share(node, name, inode);
         if (view_stat(view, inode, &status) && view_node(view, inode))
             abort();
     }
@@ -163,6 +229,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size >= sizeof path)
         return 0;
+    check_control((const char *)data, size);
     memcpy(path, data, size);
     path[size] = '\0';
     walk(path);

@@ -86,9 +86,10 @@ class Layout(MountCase):
             missing += [(folder, name) for name in (
                 "rank-2", "rank-01", "rank-00", "rank-", "rank--1", "rank-0 ", "rank-x", "rank-0x", "rank-0-of-0",
                 "rank-4-of-4", "rank-0-of-02", "rank-0-of-", "rank-0-of-4294967297", "rank-0.keys.keys",
-                "rank-0.classes", "rank-0.part-0-of-2", "rank-0.part-0-of-2.by-4", "rank-0.after-0",
-                "rank-0-of-2.after-10", "rank-2.list", "rank-2.keys", "rank-0.lists", "rank-0-of-2-of-2",
+                "rank-0.classes", "rank-0.part-2-of-2", "rank-0.part-0-of-0", "rank-0.part-0-of-2.by-0", "rank-0.by-2",
+                "rank-0.part-00-of-2", "rank-0.after-31", "rank-0.after-01", "rank-0.part-0-of-2.after-1", "rank-2.list", "rank-2.keys", "rank-0.lists", "rank-0-of-2-of-2",
                 "rank-18446744073709551616")]
+        missing += [("current", "rank-0.after-%d" % after) for after in (0, 10)]
         missing += [("current", "rank-0", name) for name in (
             "00000015.jpg", "99999999.jpg", "00000000", "00000000.", "0000000.jpg", "000000000.jpg", "00000000.png",
             "00000000.JPG", "0000000x.jpg", "00000000_%s.jpg" % key, "00000000.jpg.jpg", "-0000001.jpg")]

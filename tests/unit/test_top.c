@@ -306,6 +306,18 @@ Test(top, the_screen_shows_rates_progress_and_troubles)
     free(text);
 }
 
+Test(top, a_resumed_epoch_says_so)
+{
+    static const char whole[] = "{\"epoch\":7,\"after\":0}";
+    static const char resumed[] = "{\"epoch\":7,\"after\":4611686018427387904}";
+    char *first = render(whole, whole, 100, 40), *second = render(resumed, resumed, 100, 40);
+
+    cr_assert(has(first, "epoch 7  ranks"), "%s", first);
+    cr_assert(has(second, "epoch 7 after 4611686018427387904  ranks"), "%s", second);
+    free(first);
+    free(second);
+}
+
 Test(top, one_of_a_kind_is_told_as_one)
 {
     char *text = render("{}",
