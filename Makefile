@@ -33,6 +33,7 @@ SURVEY := $(patsubst %.c,$(BUILD)/%.o,$(wildcard survey/*.c))
 TOOLS := $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
 UNITS := $(wildcard tests/unit/test_*.c) tests/unit/shard.c tests/unit/picture.c tests/unit/load.c
 SLOWFS = $(BUILD)/tests/slowfs
+MOUNT_TESTS := tests/slowfs tests/shares
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 ROOMS := core fs measure pack survey top check loader tools tests/unit tests/mount tests/loader tests/fuzz bench
 SOURCES := $(foreach room,$(ROOMS),$(wildcard $(room)/*.[ch])) $(wildcard loader/examples/*.c)
@@ -113,6 +114,11 @@ $(BUILD)/tests/slowfs: $(BUILD)/tests/mount/slowfs.o
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_FUSE)
 
+# What a share has, without a mount.
+$(BUILD)/tests/shares: $(BUILD)/tests/mount/shares.o $(BUILD)/fs/grammar.o $(CORE)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_CORE)
+
 ASAN := BUILD=build/asan OPT='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all'
 TSAN := BUILD=build/tsan OPT='-O1 -g -fno-omit-frame-pointer -fsanitize=thread'
 
@@ -124,24 +130,24 @@ demo:
 	$(Q)$(MAKE) --no-print-directory all
 	@scripts/demo $(BUILD)
 
-check: all $(BUILD)/unit-criterion $(BUILD)/unit-plain $(BUILD)/image-probe $(SLOWFS)
+check: all $(BUILD)/unit-criterion $(BUILD)/unit-plain $(BUILD)/image-probe $(MOUNT_TESTS:%=$(BUILD)/%)
 	@tests/run --build $(BUILD)
 
 san:
-	$(Q)$(MAKE) --no-print-directory $(ASAN) all build/asan/unit-plain build/asan/tests/slowfs $(FUZZ_SHORT:%=build/asan/%)
-	$(Q)$(MAKE) --no-print-directory $(TSAN) all build/tsan/unit-plain build/tsan/tests/slowfs
+	$(Q)$(MAKE) --no-print-directory $(ASAN) all build/asan/unit-plain $(MOUNT_TESTS:%=build/asan/%) $(FUZZ_SHORT:%=build/asan/%)
+	$(Q)$(MAKE) --no-print-directory $(TSAN) all build/tsan/unit-plain $(MOUNT_TESTS:%=build/tsan/%)
 	@tests/run --asan build/asan --tsan build/tsan
 
 test:
 	@scripts/install-deps build test
-	$(Q)$(MAKE) --no-print-directory all $(BUILD)/unit-criterion $(BUILD)/unit-plain $(BUILD)/image-probe $(SLOWFS)
-	$(Q)$(MAKE) --no-print-directory $(ASAN) all build/asan/unit-plain build/asan/tests/slowfs $(FUZZ_SHORT:%=build/asan/%)
-	$(Q)$(MAKE) --no-print-directory $(TSAN) all build/tsan/unit-plain build/tsan/tests/slowfs
+	$(Q)$(MAKE) --no-print-directory all $(BUILD)/unit-criterion $(BUILD)/unit-plain $(BUILD)/image-probe $(MOUNT_TESTS:%=$(BUILD)/%)
+	$(Q)$(MAKE) --no-print-directory $(ASAN) all build/asan/unit-plain $(MOUNT_TESTS:%=build/asan/%) $(FUZZ_SHORT:%=build/asan/%)
+	$(Q)$(MAKE) --no-print-directory $(TSAN) all build/tsan/unit-plain $(MOUNT_TESTS:%=build/tsan/%)
 	@tests/run --build $(BUILD) --asan build/asan --tsan build/tsan
 
 lint:
 	@scripts/install-deps build lint
-	$(Q)$(MAKE) --no-print-directory BUILD=build/lint WERROR=-Werror all build/lint/tests/slowfs
+	$(Q)$(MAKE) --no-print-directory BUILD=build/lint WERROR=-Werror all $(MOUNT_TESTS:%=build/lint/%)
 	@scripts/lint $(SOURCES)
 
 format:

@@ -13,7 +13,8 @@ PROBES = 3
 REPORTED = {
     "version", "uptime_s", "fingerprint", "samples", "members", "member_bytes", "shards", "index",
     "shards_walked", "left_out", "bad_shards", "unpacked_shards", "unpacked_bytes",
-    "label", "classes", "epoch", "world", "seed", "order", "remainder", "padding", "dropped", "readers", "switches",
+    "label", "classes", "epoch", "after", "world", "seed", "epoch_samples", "order", "remainder", "padding",
+    "dropped", "readers", "switches",
     "reads", "bytes", "pushed_files", "pushed", "pushed_unread", "pushed_limit", "pushed_lost", "failed_ahead", "hits",
     "read_latency", "storage", "repeated_epochs", "refused_writes", "undone_stores", "errors", "warnings",
 }

@@ -9,7 +9,8 @@ import harness
 import processes
 import tars
 import torch_order
-from harness import MountCase, wait_until
+from harness import MountCase
+from storm import StormCase
 
 N = 60
 
@@ -164,74 +165,25 @@ class FixedPaths(MountCase):
         self.assert_epoch(mount, 1, 0, 1)
 
 
-class Storm(MountCase):
-    """Switches under readers. Every reader notes the switches known to be done before its open and begun after its
-    read: what it got must belong to an epoch in force between them."""
+class Storm(StormCase):
+    EPOCHS = [(epoch, 0) for epoch in range(12)]
 
-    EPOCHS = 12
-
-    def storm(self, options, control, switches, readers):
-        """`readers`: for each reader its folder, rank, and does it follow the control file."""
-        n = 200
-        data_set = tars.make_dataset(self.tmp / "shards", n, cls=lambda i: b"%d" % i, size=tars.odd_size)
-        mount = self.mount(data_set.shards, options)
-        draw = torch_order.generator(5)
-        plan = [0]
-        for _ in range(switches):
-            plan.append(draw.choice([e for e in range(self.EPOCHS) if e != plan[-1]]))
-        begun, done = (processes.FORK.Value("q", 0, lock=False) for _ in range(2))
-        reads = processes.FORK.Array("q", len(readers), lock=False)
-        over = processes.FORK.Event()
-
-        def reader(number, folder, world, rank, follows):
-            orders = [torch_order.rank_order(n, world, rank, epoch=epoch) for epoch in range(self.EPOCHS)]
-            pick, exact = torch_order.generator(100 + number), 0
-            while not over.is_set():
-                position = pick.randrange(len(orders[0]))
-                field = pick.choice(("jpg", "cls"))
-                first = done.value
-                got = harness.read(mount.path("current", folder, "%08d.%s" % (position, field)))
-                last = begun.value
-                epochs = set(plan[first:last + 1]) if follows else {0}
-                allowed = {orders[epoch][position] for epoch in epochs}
-                assert any(got == data_set.data(sample, field) for sample in allowed), (
-                    "%s/%08d.%s: %r is stale; switches %d to %d, epochs %s" % (folder, position, field, got[:30], first,
-                                                                              last, sorted(epochs)))
-                exact += len(epochs) == 1
-                reads[number] += 1
-            return [reads[number], exact]
-
-        with processes.Children() as children:
-            for number, (folder, world, rank, follows) in enumerate(readers):
-                children.start(reader, number, folder, world, rank, follows)
-            for switch in range(1, switches + 1):
-                begun.value = switch
-                mount.set_epoch(plan[switch], control)
-                done.value = switch
-                # Some switches follow at once, others after readers had time to read in one epoch only.
-                target = sum(reads) + draw.choice((0, 0, 1, 10, 40))
-                wait_until(lambda: sum(reads) >= target or self.one_ended(children), "the readers go on")
-            over.set()
-            results = children.results()
-        for total, exact in results:
-            self.assertGreater(total, 50)
-            self.assertGreater(exact, 20)
-
-    @staticmethod
-    def one_ended(children):
-        return any(processes.has_ended(pid) for pid, _ in children.running)
+    def rank(self, folder, world, rank, follows):
+        return folder, lambda epoch, _: torch_order.rank_order(self.N, world, rank, epoch=epoch), follows
 
     @harness.limit(300)
     def test_1000_switches_under_four_readers_show_no_stale_byte(self):
-        self.storm("", "epoch", 1000, [("rank-0", 1, 0, True)] * 3 + [("rank-1-of-2", 2, 1, True)])
+        readers = [self.rank("rank-0", 1, 0, True)] * 3 + [self.rank("rank-1-of-2", 2, 1, True)]
+        self.storm("", "epoch", self.EPOCHS, 1000, readers)
 
     @harness.limit(300)
     def test_rank_switches_do_not_touch_another_ranks_readers(self):
-        self.storm("world=2", "rank-0.epoch", 300, [("rank-0", 2, 0, True)] * 2 + [("rank-1", 2, 1, False)] * 2)
+        readers = [self.rank("rank-0", 2, 0, True)] * 2 + [self.rank("rank-1", 2, 1, False)] * 2
+        self.storm("world=2", "rank-0.epoch", self.EPOCHS, 300, readers)
 
     @harness.limit(300)
     def test_switches_past_what_is_primed_show_no_stale_byte(self):
-        self.storm("prime=16", "epoch", 300, [("rank-0", 1, 0, True)] * 2)
+        self.storm("prime=16", "epoch", self.EPOCHS, 300, [self.rank("rank-0", 1, 0, True)] * 2)
 
     def test_listers_and_switches_do_not_hang(self):
         data_set = tars.make_dataset(self.tmp / "shards", 500, size=lambda i: 1)
