@@ -90,6 +90,8 @@ static void probe(struct track *track, uint64_t position)
 
 static void note_pass(struct follow *follow, struct track *track, uint64_t position, uint64_t field)
 {
+    if (track->unsure)
+        return;
     note_field(follow, track, position, field);
     if (!follow->may_repeat)
         probe(track, position);
@@ -210,6 +212,12 @@ static void end_passes(struct follow *follow, uint64_t folder)
     }
 }
 
+/* See fs/classes.h. */
+static bool is_unsure(const struct view_node *folder)
+{
+    return folder->kind == VIEW_CLASSES && !shelf_is_in_order(folder->shelf);
+}
+
 void follow_looked(struct follow *follow, const struct view_node *folder, uint64_t position,
                    uint64_t field)
 {
@@ -222,10 +230,13 @@ void follow_looked(struct follow *follow, const struct view_node *folder, uint64
     }
     if (!track) {
         track = follow_start(follow, folder, position);
-        if (track)
+        if (track) {
+            track->unsure = is_unsure(folder);
             note_pass(follow, track, position, field);
+        }
         return;
     }
+    track->unsure = is_unsure(folder);
     order = epochs_get(follow->epochs, track->epoch);
     if (!order)
         return;

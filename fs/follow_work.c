@@ -144,6 +144,21 @@ bool follow_has_names(const struct follow *follow)
     return false;
 }
 
+/* Where a reader's names are looked up. One of rank-R.classes has its own by then, as each is in
+ * some class's folder; what a push needs is any name of the file, and those of rank-R stand side by
+ * side. */
+static void find_names(const struct track *track, struct follow_names *names)
+{
+    static const char suffix[] = ".classes";
+    size_t length = strlen(track->path), last = sizeof suffix - 1;
+
+    memcpy(names->path, track->path, sizeof names->path);
+    if (length < last || strcmp(track->path + length - last, suffix) != 0)
+        return;
+    names->folder = TRACK_FOLDER_UNKNOWN;
+    names->path[length - last] = '\0';
+}
+
 bool follow_next_names(struct follow *follow, struct follow_names *names)
 {
     for (unsigned i = 0; i < TRACKS; i++) {
@@ -162,7 +177,7 @@ bool follow_next_names(struct follow *follow, struct follow_names *names)
             .start = start,
             .end = track->naming,
         };
-        memcpy(names->path, track->path, sizeof names->path);
+        find_names(track, names);
         return true;
     }
     return false;

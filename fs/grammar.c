@@ -13,7 +13,7 @@
 #define PART   ".part-"
 #define BY     ".by-"
 
-static const char *const suffixes[GRAMMAR_VIEWS] = {"", ".keys", ".list", ".tar"};
+static const char *const suffixes[GRAMMAR_VIEWS] = {"", ".classes", ".keys", ".list", ".tar"};
 
 void grammar_open(struct grammar *grammar, const struct dataset *dataset)
 {

@@ -8,7 +8,7 @@
  *                           is 1
  *   epoch-E
  *   POSITION.FIELD          in rank-R
- *   POSITION_KEY.FIELD      in rank-R.keys
+ *   POSITION_KEY.FIELD      in rank-R.keys, and in the folders in rank-R.classes (fs/classes.h)
  *
  * Numbers have one spelling (no leading zeros); POSITION has always the same digits, so that byte
  * order is numeric order. What is left out may be spelled out all the same (-of-W of the mount's
@@ -28,7 +28,14 @@
 #define GRAMMAR_SHARE_BYTES 128
 
 /* The views of a rank, in the order in which folders list them. */
-enum grammar_view { GRAMMAR_PLAIN, GRAMMAR_KEYS, GRAMMAR_LIST, GRAMMAR_STREAM, GRAMMAR_VIEWS };
+enum grammar_view {
+    GRAMMAR_PLAIN,
+    GRAMMAR_CLASSES,
+    GRAMMAR_KEYS,
+    GRAMMAR_LIST,
+    GRAMMAR_STREAM,
+    GRAMMAR_VIEWS
+};
 
 struct grammar {
     const struct dataset *dataset;
@@ -37,7 +44,7 @@ struct grammar {
 
 void grammar_open(struct grammar *grammar, const struct dataset *dataset);
 
-/* "", ".keys", ".list", ".tar". */
+/* "", ".classes", ".keys", ".list", ".tar". */
 const char *grammar_suffix(enum grammar_view view);
 
 /* `rank-R[-of-W]` at the start of `name`: fills rank and world and returns what follows, or NULL

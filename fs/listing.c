@@ -75,10 +75,13 @@ static uint64_t listed_ranks(const struct view *view)
 static void list_ranks(struct view *view, int64_t offset, const struct lister *lister)
 {
     uint64_t entries = listed_ranks(view) * GRAMMAR_VIEWS;
+    bool classes = view_classes(view) != NULL;
     char name[48];
 
     for (uint64_t place = (uint64_t)offset - 2; place < entries; place++) {
         size_t which = place % GRAMMAR_VIEWS;
+        if (which == GRAMMAR_CLASSES && !classes)
+            continue;
         snprintf(name, sizeof name, "rank-%llu%s", (unsigned long long)(place / GRAMMAR_VIEWS),
                  grammar_suffix((enum grammar_view)which));
         if (!give(lister, name, 0, which >= GRAMMAR_LIST ? S_IFREG : S_IFDIR, (int64_t)place + 3))
@@ -102,19 +105,51 @@ static void list_control(struct view *view, int64_t offset, const struct lister 
     }
 }
 
+static void list_classes(struct view *view, int64_t offset, const struct lister *lister)
+{
+    const struct classes *classes = view_classes(view);
+    char name[CLASSES_NAME_BYTES + 1];
+
+    for (uint64_t place = (uint64_t)offset - 2; place < classes_count(classes); place++) {
+        classes_name(classes, (uint32_t)place, name);
+        if (!give(lister, name, 0, S_IFDIR, (int64_t)place + 3))
+            return;
+    }
+}
+
+int listing_class(struct view *view, const struct view_node *node, const struct order *order,
+                  const uint32_t **positions, uint32_t *count)
+{
+    /* The folder's node holds this one. */
+    const struct view_node *all = view_node(view, node->parent);
+
+    return shelf_take(all->shelf, view_classes(view), order, &node->plan, node->class, positions,
+                      count);
+}
+
+/* In the folder of a class, the place in it stands for the position. */
 static int list_samples(struct view *view, struct view_node *node, int64_t offset,
                         const struct lister *lister)
 {
-    uint64_t place = (uint64_t)offset - FIRST_SAMPLE_OFFSET, position = place >> FIELD_BITS;
-    unsigned field = place & ((1u << FIELD_BITS) - 1);
+    uint64_t start = (uint64_t)offset - FIRST_SAMPLE_OFFSET, place = start >> FIELD_BITS;
+    unsigned field = start & ((1u << FIELD_BITS) - 1);
     struct order *order = epochs_get(view_epochs(view), node->epoch);
     char name[GRAMMAR_NAME_BYTES + 1];
-    enum grammar_view spelling = node->kind == VIEW_KEYS ? GRAMMAR_KEYS : GRAMMAR_PLAIN;
+    enum grammar_view spelling = node->kind == VIEW_RANK ? GRAMMAR_PLAIN : GRAMMAR_KEYS;
+    uint64_t count = node->plan.length;
+    const uint32_t *positions = NULL;
+    uint32_t of_class;
     bool more = true;
+    int fault = 0;
 
     if (!order)
         return -ENOMEM;
-    for (; more && position < node->plan.length; position++, field = 0) {
+    if (node->kind == VIEW_CLASS) {
+        fault = listing_class(view, node, order, &positions, &of_class);
+        count = fault ? 0 : of_class;
+    }
+    for (; more && place < count; place++, field = 0) {
+        uint64_t position = positions ? positions[place] : place;
         uint64_t sample = order_sample(order, plan_global(&node->plan, position));
         const char *text;
         int64_t member;
@@ -125,14 +160,14 @@ static int list_samples(struct view *view, struct view_node *node, int64_t offse
                                     : VIEW_MEMBER_INODE + (uint64_t)member,
                 .type = S_IFREG,
                 .position = position,
-                .next = (int64_t)((position << FIELD_BITS | field) + 1 + FIRST_SAMPLE_OFFSET),
+                .next = (int64_t)((place << FIELD_BITS | field) + 1 + FIRST_SAMPLE_OFFSET),
             };
             grammar_file_name(view_grammar(view), spelling, position, sample, text, name);
             more = lister->take(lister->context, &entry);
         }
     }
     epochs_put(view_epochs(view), order);
-    return 0;
+    return fault;
 }
 
 int listing_give(struct view *view, struct view_node *node, int64_t offset,
@@ -155,8 +190,12 @@ int listing_give(struct view *view, struct view_node *node, int64_t offset,
     case VIEW_EPOCH:
         list_ranks(view, offset, &lister);
         return 0;
+    case VIEW_CLASSES:
+        list_classes(view, offset, &lister);
+        return 0;
     case VIEW_RANK:
     case VIEW_KEYS:
+    case VIEW_CLASS:
         return list_samples(view, node, offset, &lister);
     case VIEW_KEEPER:
     case VIEW_ATTIC:

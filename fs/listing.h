@@ -20,14 +20,18 @@ struct listing_entry {
     int64_t next;      /* the offset after it */
 };
 
-/* The offset at which the files of `position` start in a folder of samples, and the position that
- * an offset out of such a listing stands at. */
+/* The offset at which the files of `position` start in a folder of samples (of a class: of its
+ * so-manieth), and the position that an offset out of such a listing stands at. */
 int64_t listing_offset(uint64_t position);
 uint64_t listing_position(int64_t offset);
 
+/* The positions of a class's folder: see shelf_take(). */
+int listing_class(struct view *view, const struct view_node *node, const struct order *order,
+                  const uint32_t **positions, uint32_t *count);
+
 /* Lists `node` from `offset` (0: the start), giving each entry to `take` until it returns false or
- * the end. 0, or -ENOTDIR, -EINVAL (a negative offset), -ENOMEM. The keeper's folder lists nothing
- * here. */
+ * the end. 0, or -ENOTDIR, -EINVAL (a negative offset), -ENOMEM, or -EFBIG (see shelf_take()). The
+ * keeper's folder lists nothing here. */
 int listing_give(struct view *view, struct view_node *node, int64_t offset,
                  bool (*take)(void *context, const struct listing_entry *entry), void *context);
 

@@ -78,7 +78,7 @@ static int fill_entry(struct serve *serve, uint64_t inode, struct fuse_entry_par
 
 static bool is_sample_folder(const struct view_node *node)
 {
-    return node->kind == VIEW_RANK || node->kind == VIEW_KEYS;
+    return node->kind == VIEW_RANK || node->kind == VIEW_KEYS || node->kind == VIEW_CLASS;
 }
 
 /* Names of samples are good for ever, but some of them expire at once: their LOOKUPs tell where
@@ -86,6 +86,24 @@ static bool is_sample_folder(const struct view_node *node)
 static bool is_mark(const struct view_node *folder, uint64_t position)
 {
     return position % FOLLOW_MARK_EVERY == 0 || position + 1 == folder->plan.length;
+}
+
+/* Who reads the classes' folders in the epoch's order is a reader of rank-R.classes. */
+static void note_class(struct serve *serve, const struct view_node *folder, uint64_t position,
+                       uint64_t inode)
+{
+    const struct view_node *all = view_node(serve->view, folder->parent);
+
+    switch (shelf_looked(all->shelf, folder->class, position)) {
+    case SHELF_IN_ORDER:
+        readahead_looked(serve->readahead, all, position, inode);
+        break;
+    case SHELF_TURNED:
+        readahead_left(serve->readahead, all->inode);
+        break;
+    case SHELF_CLASS_BY_CLASS:
+        break;
+    }
 }
 
 /* Before a LOOKUP in a folder of samples is answered. */
@@ -99,7 +117,10 @@ static void note_lookup(struct serve *serve, const struct view_node *folder, con
         return;
     if (is_mark(folder, position))
         entry->entry_timeout = 0;
-    readahead_looked(serve->readahead, folder, position, entry->ino);
+    if (folder->kind == VIEW_CLASS)
+        note_class(serve, folder, position, entry->ino);
+    else
+        readahead_looked(serve->readahead, folder, position, entry->ino);
 }
 
 static void on_lookup(fuse_req_t request, fuse_ino_t parent, const char *name)
@@ -405,7 +426,8 @@ static void list(fuse_req_t request, fuse_ino_t inode, size_t size, off_t offset
         fill_keeper(&filling, offset);
     else
         fault = listing_give(serve->view, node, offset, fill, &filling);
-    if (filling.primed && filling.prime == serve->prime)
+    /* Names of a class are not those of neighbouring positions. */
+    if (filling.primed && filling.prime == serve->prime && node->kind != VIEW_CLASS)
         readahead_listed(serve->readahead, node, filling.primed);
     if (fault)
         reply_error(request, fault);

@@ -48,6 +48,7 @@ struct track {
     bool reading;    /* a READ was met: pushes may go */
     bool again;      /* it began on what was read to the end before, in a field that it reads */
     uint64_t met;    /* fields that it was met at */
+    bool unsure;     /* its way may be one class after the other: to pass the end says nothing */
     bool gave_back;  /* its share, to others: it was not met for long */
     bool counted;    /* as a repetition */
     uint64_t probe;  /* a position whose pages are dropped to see whether they are read */

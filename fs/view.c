@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-static const enum view_kind rank_kinds[GRAMMAR_VIEWS] = {VIEW_RANK, VIEW_KEYS, VIEW_LIST,
-                                                         VIEW_STREAM};
+static const enum view_kind rank_kinds[GRAMMAR_VIEWS] = {VIEW_RANK, VIEW_CLASSES, VIEW_KEYS,
+                                                         VIEW_LIST, VIEW_STREAM};
 
 /* Above every inode that is given out. */
 #define SHOWN_INODE ((uint64_t)1 << 62)
@@ -21,6 +21,7 @@ struct view {
     view_text_maker *make_text;
     void *text_context;
     struct grammar grammar;
+    struct classes *classes; /* NULL: there are no labels */
     uid_t uid;
     gid_t gid;
     struct timespec changed; /* of the newest shard: every file shows it */
@@ -68,6 +69,7 @@ static void free_node(void *pointer)
     if (!node)
         return;
     free(node->marks);
+    shelf_close(node->shelf);
     free(node->text);
     free(node);
 }
@@ -125,7 +127,8 @@ int view_open(struct view **out, const struct dataset *dataset, struct epochs *e
     view->next_inode = VIEW_NODE_INODE;
     grammar_open(&view->grammar, dataset);
     find_newest(view);
-    if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret || open_fixed(view)) {
+    if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret || open_fixed(view) ||
+        classes_open(&view->classes, &dataset->labels, dataset->index->sample_count)) {
         view_close(view);
         return -ENOMEM;
     }
@@ -150,6 +153,7 @@ void view_close(struct view *view)
     tdestroy(view->by_inode, free_node);
     for (size_t i = 0; i < sizeof view->fixed / sizeof *view->fixed; i++)
         free_node(view->fixed[i]);
+    classes_close(view->classes);
     pthread_mutex_destroy(&view->lock);
     free(view);
 }
@@ -169,14 +173,28 @@ const struct grammar *view_grammar(const struct view *view)
     return &view->grammar;
 }
 
+const struct classes *view_classes(const struct view *view)
+{
+    return view->classes;
+}
+
 struct epochs *view_epochs(const struct view *view)
 {
     return view->epochs;
 }
 
+/* Of one that is not fixed. The lock is held. */
+static struct view_node *find_node(struct view *view, uint64_t inode)
+{
+    struct view_node wanted = {.inode = inode};
+    struct view_node **found = tfind(&wanted, &view->by_inode, compare_inodes);
+
+    return found ? *found : NULL;
+}
+
 struct view_node *view_node(struct view *view, uint64_t inode)
 {
-    struct view_node wanted = {.inode = inode}, **found, *node;
+    struct view_node *node;
 
     if (inode <= VIEW_KEEPER_INODE)
         return view->fixed[inode];
@@ -184,8 +202,7 @@ struct view_node *view_node(struct view *view, uint64_t inode)
         return NULL;
     /* The node outlives the lock, as the kernel holds its inode; the tree's own node may not. */
     pthread_mutex_lock(&view->lock);
-    found = tfind(&wanted, &view->by_inode, compare_inodes);
-    node = found ? *found : NULL;
+    node = find_node(view, inode);
     pthread_mutex_unlock(&view->lock);
     return node;
 }
@@ -218,7 +235,8 @@ static struct view_node *parse_rank_node(struct view *view, const struct view_no
     struct plan plan;
 
     *fault = -ENOENT;
-    if (!suffix || !grammar_parse_view(suffix, &which))
+    if (!suffix || !grammar_parse_view(suffix, &which) ||
+        (which == GRAMMAR_CLASSES && !view->classes))
         return NULL;
     if (current) {
         at = epochs_of_rank(view->epochs, share.rank, share.world);
@@ -230,8 +248,32 @@ static struct view_node *parse_rank_node(struct view *view, const struct view_no
     node = new_node(name, rank_kinds[which], parent->inode);
     if (!node)
         return NULL;
+    if (which == GRAMMAR_CLASSES && shelf_open(&node->shelf, view->classes)) {
+        free_node(node);
+        return NULL;
+    }
     node->epoch = at.epoch;
     node->plan = plan;
+    return node;
+}
+
+/* The node of a class's folder. As parse_rank_node(). */
+static struct view_node *parse_class_node(const struct view *view, const struct view_node *parent,
+                                          const char *name, int *fault)
+{
+    struct view_node *node;
+    uint32_t class;
+
+    *fault = -ENOENT;
+    if (!classes_find(view->classes, name, &class))
+        return NULL;
+    *fault = -ENOMEM;
+    node = new_node(name, VIEW_CLASS, parent->inode);
+    if (!node)
+        return NULL;
+    node->epoch = parent->epoch;
+    node->plan = parent->plan;
+    node->class = class;
     return node;
 }
 
@@ -277,8 +319,9 @@ static int lookup_spelled(struct view *view, const struct view_node *parent, con
     int fault;
 
     pthread_mutex_lock(&view->lock);
-    node = parent->kind == VIEW_ROOT ? parse_root_node(view, name, &fault)
-                                     : parse_rank_node(view, parent, name, &fault);
+    node = parent->kind == VIEW_ROOT      ? parse_root_node(view, name, &fault)
+           : parent->kind == VIEW_CLASSES ? parse_class_node(view, parent, name, &fault)
+                                          : parse_rank_node(view, parent, name, &fault);
     if (node) {
         found = tfind(node, &view->by_spelling, compare_spellings);
         if (found) {
@@ -288,6 +331,9 @@ static int lookup_spelled(struct view *view, const struct view_node *parent, con
             fault = 0;
         } else {
             fault = add_node(view, node, true);
+            /* What all its folders share stays as long as one of them. */
+            if (!fault && node->kind == VIEW_CLASS)
+                find_node(view, parent->inode)->lookups++;
         }
         if (fault)
             free_node(node);
@@ -374,7 +420,7 @@ static int lookup_root(struct view *view, const char *name, uint64_t *inode)
 static int lookup_sample(struct view *view, const struct view_node *parent, const char *name,
                          uint64_t *inode)
 {
-    enum grammar_view spelling = parent->kind == VIEW_KEYS ? GRAMMAR_KEYS : GRAMMAR_PLAIN;
+    enum grammar_view spelling = parent->kind == VIEW_RANK ? GRAMMAR_PLAIN : GRAMMAR_KEYS;
     const char *field;
     struct order *order;
     uint64_t position, sample;
@@ -387,6 +433,8 @@ static int lookup_sample(struct view *view, const struct view_node *parent, cons
         return -ENOMEM;
     sample = order_sample(order, plan_global(&parent->plan, position));
     epochs_put(view->epochs, order);
+    if (parent->kind == VIEW_CLASS && classes_of(view->classes, sample) != parent->class)
+        return -ENOENT;
     field = grammar_parse_field(&view->grammar, spelling, sample, name);
     if (!field || !dataset_find_field(view->dataset, sample, field, strlen(field), &member))
         return -ENOENT;
@@ -404,9 +452,11 @@ int view_lookup(struct view *view, const struct view_node *parent, const char *n
         return lookup_control(view, name, inode);
     case VIEW_CURRENT:
     case VIEW_EPOCH:
+    case VIEW_CLASSES:
         return lookup_spelled(view, parent, name, inode);
     case VIEW_RANK:
     case VIEW_KEYS:
+    case VIEW_CLASS:
         return lookup_sample(view, parent, name, inode);
     case VIEW_ATTIC:
         return lookup_attic(view, parent, name, inode);
@@ -417,28 +467,37 @@ int view_lookup(struct view *view, const struct view_node *parent, const char *n
     }
 }
 
+/* Takes the node out of the table if that was the last of its LOOKUPs; else NULL. The lock is held.
+ */
+static struct view_node *drop_lookups(struct view *view, uint64_t inode, uint64_t count)
+{
+    struct view_node *node = find_node(view, inode), **spelled;
+
+    if (!node)
+        return NULL;
+    node->lookups -= count < node->lookups ? count : node->lookups;
+    if (node->lookups)
+        return NULL;
+    spelled = tfind(node, &view->by_spelling, compare_spellings);
+    if (spelled && *spelled == node)
+        tdelete(node, &view->by_spelling, compare_spellings);
+    tdelete(node, &view->by_inode, compare_inodes);
+    return node;
+}
+
 void view_forget(struct view *view, uint64_t inode, uint64_t count)
 {
-    struct view_node wanted = {.inode = inode}, **found, *node = NULL;
+    struct view_node *node, *parent = NULL;
 
     if (inode < VIEW_NODE_INODE)
         return;
     pthread_mutex_lock(&view->lock);
-    found = tfind(&wanted, &view->by_inode, compare_inodes);
-    if (found) {
-        node = *found;
-        node->lookups -= count < node->lookups ? count : node->lookups;
-        if (node->lookups == 0) {
-            struct view_node **spelled = tfind(node, &view->by_spelling, compare_spellings);
-            if (spelled && *spelled == node)
-                tdelete(node, &view->by_spelling, compare_spellings);
-            tdelete(node, &view->by_inode, compare_inodes);
-        } else {
-            node = NULL;
-        }
-    }
+    node = drop_lookups(view, inode, count);
+    if (node && node->kind == VIEW_CLASS)
+        parent = drop_lookups(view, node->parent, 1);
     pthread_mutex_unlock(&view->lock);
     free_node(node);
+    free_node(parent);
 }
 
 void view_hold(struct view *view, struct view_node *node)
@@ -566,7 +625,9 @@ static void write_left(const struct moving *moving, struct view_left *left)
         size_t length = strlen(node->name) + 1;
         memcpy(names, node->name, length);
         left[i] = (struct view_left){node->inode,
-                                     node->kind == VIEW_RANK || node->kind == VIEW_KEYS, names};
+                                     node->kind == VIEW_RANK || node->kind == VIEW_KEYS ||
+                                         node->kind == VIEW_CLASSES,
+                                     names};
         names += length;
     }
 }

@@ -8,6 +8,7 @@
  *   - a folder or list has one node for each spelling (parent and name). A switch of `current`
  * detaches the spelling from its node: the next LOOKUP makes a new node with a new inode number,
  * while whoever holds the old one (an open folder, a working directory) stays with its epoch;
+ *   - so has a class's folder in rank-R.classes, whose node keeps that of rank-R.classes too;
  *   - a control file has a new node at every LOOKUP, with its text frozen.
  * No number is ever used again. A node lives until the kernel has forgotten all its LOOKUPs.
  *
@@ -21,6 +22,7 @@
 
 #include "../core/dataset.h"
 #include "../core/plan.h"
+#include "classes.h"
 #include "epochs.h"
 #include "grammar.h"
 
@@ -45,9 +47,11 @@ enum view_kind {
     VIEW_ATTIC,      /* holds one folder that a switch left behind, as VIEW_ATTIC_ENTRY */
     VIEW_EPOCH,      /* epoch-E */
     VIEW_RANK,       /* rank-R */
+    VIEW_CLASSES,    /* rank-R.classes */
     VIEW_KEYS,       /* rank-R.keys */
     VIEW_LIST,       /* rank-R.list */
     VIEW_STREAM,     /* rank-R.tar */
+    VIEW_CLASS,      /* CLASS in rank-R.classes */
     VIEW_EPOCH_FILE, /* .control/epoch */
     VIEW_RANK_FILE,  /* .control/rank-R.epoch */
     VIEW_TEXT_FILE,  /* .control/status, .control/fingerprint */
@@ -58,12 +62,14 @@ struct view_node {
     enum view_kind kind;
     uint64_t epoch;   /* of VIEW_EPOCH and all below it, or the one that `current` had when the node
                          was made */
-    struct plan plan; /* of VIEW_RANK, VIEW_KEYS, VIEW_LIST, VIEW_STREAM, also resumed if the epoch
+    struct plan plan; /* of VIEW_RANK to VIEW_CLASS, also resumed if the epoch
                          is; rank and world alone of VIEW_RANK_FILE */
     char *text;       /* of control files: frozen when made. Owned */
     size_t text_bytes;
     uint64_t made_bytes; /* of files that are made while they are read: their size, and */
     uint64_t *marks;     /* where their pieces stand, once prepared: fs/marks.h. Owned */
+    struct shelf *shelf; /* of VIEW_CLASSES: which positions are of which class. Owned */
+    uint32_t class;      /* of VIEW_CLASS: its folder's number (fs/classes.h) */
     uint64_t lookups;    /* guarded by the view's lock */
     bool detached;       /* its spelling leads elsewhere now. Guarded by the view's lock */
     char name[];         /* as spelled */
@@ -124,6 +130,8 @@ void view_attic_name(const struct view *view, uint64_t inode, char *name);
 
 const struct dataset *view_dataset(const struct view *view);
 const struct grammar *view_grammar(const struct view *view);
+/* NULL where no sample has a label. */
+const struct classes *view_classes(const struct view *view);
 struct epochs *view_epochs(const struct view *view);
 
 #endif

@@ -1,6 +1,8 @@
 /* Extended attributes, made when asked for. Owns nothing. */
 #include "xattrs.h"
 
+#include "listing.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +47,27 @@ static int of_rank(const struct view_node *node, const char *name, char **value)
     return -2;
 }
 
+static int of_class(struct view *view, const struct view_node *node, const char *name, char **value)
+{
+    const uint32_t *positions;
+    struct order *order;
+    uint32_t count;
+    int fault;
+
+    if (strcmp(name, "epoch") == 0)
+        return print(value, node->epoch);
+    if (strcmp(name, "label") == 0)
+        return asprintf(value, "%lld", (long long)classes_label(view_classes(view), node->class));
+    if (strcmp(name, "samples") != 0)
+        return -2;
+    order = epochs_get(view_epochs(view), node->epoch);
+    if (!order)
+        return -1;
+    fault = listing_class(view, node, order, &positions, &count);
+    epochs_put(view_epochs(view), order);
+    return fault ? -1 : print(value, count);
+}
+
 static bool is_rank(const struct view_node *node)
 {
     return node && node->kind >= VIEW_RANK && node->kind <= VIEW_STREAM;
@@ -68,6 +91,8 @@ ssize_t xattrs_get(struct view *view, uint64_t inode, const char *name, char **v
         bytes = of_sample(dataset, which, -1, name, value);
     else if (is_rank(node = view_node(view, inode)))
         bytes = of_rank(node, name, value);
+    else if (node && node->kind == VIEW_CLASS)
+        bytes = of_class(view, node, name, value);
     if (bytes == -2)
         return -ENODATA;
     return bytes < 0 ? -ENOMEM : bytes;
@@ -82,6 +107,7 @@ size_t xattrs_list(struct view *view, uint64_t inode, const char **list)
     static const char of_unlabelled[] = PREFIX "key\0" PREFIX "shard\0" PREFIX "sample\0" PREFIX
                                                "offset";
     static const char of_ranks[] = PREFIX "samples\0" PREFIX "epoch";
+    static const char of_classes[] = PREFIX "samples\0" PREFIX "epoch\0" PREFIX "label";
     static const char of_resumed[] = PREFIX "samples\0" PREFIX "epoch\0" PREFIX "after";
     const struct dataset *dataset = view_dataset(view);
     const struct view_node *node;
@@ -99,6 +125,10 @@ size_t xattrs_list(struct view *view, uint64_t inode, const char **list)
         return sizeof of_labels;
     }
     node = view_node(view, inode);
+    if (node && node->kind == VIEW_CLASS) {
+        *list = of_classes;
+        return sizeof of_classes;
+    }
     if (is_rank(node) && node->plan.share.after) {
         *list = of_resumed;
         return sizeof of_resumed;

@@ -23,6 +23,8 @@ static const char *const seeds[] = {
     "epoch-7/rank-1.keys/00000002_d_k4_x.jpg",
     "epoch-0/rank-0-of-3/00000001.cls",
     "current/rank-1-of-2.list",
+    "epoch-1/rank-0.classes/3/00000001_d_k3_x.jpg",
+    "current/rank-1-of-4.classes/9",
     "epoch-9223372036854775807/rank-0.tar",
     ".control/status",
     ".control/epoch",
@@ -125,7 +127,7 @@ int LLVMFuzzerInitialize(int *count, char ***arguments)
 static void check_spelling(const struct view_node *folder, const char *name, uint64_t inode)
 {
     const struct grammar *grammar = view_grammar(view);
-    enum grammar_view kind = folder->kind == VIEW_KEYS ? GRAMMAR_KEYS : GRAMMAR_PLAIN;
+    enum grammar_view kind = folder->kind == VIEW_RANK ? GRAMMAR_PLAIN : GRAMMAR_KEYS;
     uint64_t member, sample = 0, position = 0;
     const char *field = "cls";
     char made[GRAMMAR_NAME_BYTES + 1];

@@ -68,7 +68,7 @@ class Layout(MountCase):
                          ["epoch", "fingerprint", "rank-0.epoch", "rank-1.epoch", "status"])
 
     def test_epochs_list_every_rank_in_all_views(self):
-        views = sorted("rank-%d%s" % (rank, view) for rank in (0, 1) for view in ("", ".keys", ".list", ".tar"))
+        views = sorted("rank-%d%s" % (rank, view) for rank in (0, 1) for view in ("", ".classes", ".keys", ".list", ".tar"))
         for folder in ("current", "epoch-5", "epoch-6", "epoch-77"):
             self.assertEqual(sorted(self.m.list(folder)), views, folder)
 
@@ -86,8 +86,9 @@ class Layout(MountCase):
             missing += [(folder, name) for name in (
                 "rank-2", "rank-01", "rank-00", "rank-", "rank--1", "rank-0 ", "rank-x", "rank-0x", "rank-0-of-0",
                 "rank-4-of-4", "rank-0-of-02", "rank-0-of-", "rank-0-of-4294967297", "rank-0.keys.keys",
-                "rank-0.classes", "rank-0.part-2-of-2", "rank-0.part-0-of-0", "rank-0.part-0-of-2.by-0", "rank-0.by-2",
-                "rank-0.part-00-of-2", "rank-0.after-31", "rank-0.after-01", "rank-0.part-0-of-2.after-1", "rank-2.list", "rank-2.keys", "rank-0.lists", "rank-0-of-2-of-2",
+                "rank-0.classes.classes", "rank-2.classes", "rank-0.part-2-of-2", "rank-0.part-0-of-0",
+                "rank-0.part-0-of-2.by-0", "rank-0.by-2", "rank-0.part-00-of-2", "rank-0.after-31", "rank-0.after-01",
+                "rank-0.part-0-of-2.after-1", "rank-2.list", "rank-2.keys", "rank-0.lists", "rank-0-of-2-of-2",
                 "rank-18446744073709551616")]
         missing += [("current", "rank-0.after-%d" % after) for after in (0, 10)]
         missing += [("current", "rank-0", name) for name in (

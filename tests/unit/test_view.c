@@ -115,7 +115,10 @@ Test(view, only_the_canonical_spelling_of_a_name_exists)
                                          "current/rank-0-of-0",
                                          "current/rank-0-of-05",
                                          "current/rank-0.tarx",
-                                         "current/rank-0.classes",
+                                         "current/rank-0.classes.keys",
+                                         "current/rank-0.classes/100",
+                                         "current/rank-0.classes/0150",
+                                         "current/rank-0.classes/00000000_d_k0.cls",
                                          "current/rank-0.after-0",
                                          "current/rank-0.after-3",
                                          "current/rank-0.part-0-of-2.after-3",
@@ -237,11 +240,16 @@ Test(listing, is_in_name_order_and_leads_where_lookup_does)
 
 Test(listing, goes_on_from_every_offset)
 {
-    static const char *const folders[] = {"current/rank-0", "current", "epoch-4", ".control"};
+    static const char *const folders[] = {"current/rank-0",
+                                          "current",
+                                          "epoch-4",
+                                          ".control",
+                                          "current/rank-0.classes",
+                                          "epoch-4/rank-0-of-1.classes/0700"};
     static struct taken whole;
 
     begin("world=2,epoch=4");
-    for (size_t f = 0; f < 4; f++) {
+    for (size_t f = 0; f < 6; f++) {
         whole = *list_from(folders[f], 0, 256);
         for (size_t i = 0; i < whole.count; i++) {
             for (size_t most = 1; most < 5; most++) {
@@ -255,6 +263,67 @@ Test(listing, goes_on_from_every_offset)
     whole = *list_from("current/rank-0", 0, 256);
     cr_assert_eq(listing_give(view, view_node(view, walk_path("current")), -5, take, &whole),
                  -EINVAL);
+    end();
+}
+
+/* Labels are 0, 100, ... 2200: too far from each other for a folder each between. */
+Test(listing, of_classes_together_is_that_of_the_rank)
+{
+    char path[600];
+    size_t files = 0;
+
+    begin("world=2,remainder=keep");
+    static struct taken folders, whole;
+    folders = *list_from("epoch-3/rank-1.classes", 0, 256);
+    cr_assert_eq(folders.count, 2 + SAMPLES);
+    whole = *list_from("epoch-3/rank-1.keys", 0, 256);
+    for (size_t f = 2; f < folders.count; f++) {
+        cr_assert(f == 2 || strcmp(folders.names[f - 1], folders.names[f]) < 0);
+        snprintf(path, sizeof path, "epoch-3/rank-1.classes/%s", folders.names[f]);
+        struct taken *taken = list_from(path, 0, 256);
+        for (size_t i = 2; i < taken->count; i++, files++) {
+            size_t same = 2;
+            while (same < whole.count && strcmp(whole.names[same], taken->names[i]) != 0)
+                same++;
+            cr_assert(same < whole.count && whole.inodes[same] == taken->inodes[i]);
+            snprintf(path, sizeof path, "epoch-3/rank-1.classes/%s/%s", folders.names[f],
+                     taken->names[i]);
+            cr_assert_eq(walk_path(path), taken->inodes[i], "%s", path);
+        }
+    }
+    cr_assert_eq(files, whole.count - 2);
+    end();
+}
+
+Test(view, what_classes_share_stays_as_long_as_one_of_them)
+{
+    struct view_left *left;
+    struct taken *taken;
+    size_t count, before;
+
+    begin("world=2");
+    uint64_t all = walk_path("current/rank-0.classes");
+    uint64_t class = walk_path("current/rank-0.classes/0700");
+    cr_assert_eq(walk_path("current/rank-0.classes/0700"), class);
+    before = list_from("current/rank-0.classes/0700", 0, 256)->count;
+    cr_assert_eq(view_move(view, false, 0, 2, (struct epochs_at){.epoch = 7}, &left, &count), 0);
+    cr_assert_eq(count, 1);
+    cr_assert(left[0].folder && left[0].inode == all);
+    free(left);
+    cr_assert(walk_path("current/rank-0.classes/0700") != class);
+    /* Looked up five times; each of its folders, of which one is left, holds it once more. */
+    view_forget(view, all, 4);
+    cr_assert(view_node(view, all) != NULL);
+    static struct taken again;
+    again = (struct taken){.most = 256};
+    cr_assert_eq(listing_give(view, view_node(view, class), 0, take, &again), 0);
+    cr_assert_eq(again.count, before);
+    cr_assert_eq(view_node(view, class)->epoch, 0);
+    view_forget(view, class, 1000);
+    cr_assert(view_node(view, class) == NULL);
+    cr_assert(view_node(view, all) == NULL);
+    taken = list_from("current/rank-0.classes/0700", 0, 256);
+    cr_assert(taken->count >= 2);
     end();
 }
 
@@ -340,9 +409,9 @@ Test(view, a_control_file_shows_one_inode_number_for_each_name)
 Test(listing, of_a_huge_world_ends)
 {
     begin("world=4294967296");
-    struct taken *taken = list_from("current", 2 + (int64_t)LISTING_RANKS_MOST * 4 - 4, 256);
-    cr_assert_eq(taken->count, 4);
-    cr_assert_str_eq(taken->names[3], "rank-65535.tar");
+    struct taken *taken = list_from("current", 2 + (int64_t)LISTING_RANKS_MOST * 5 - 5, 256);
+    cr_assert_eq(taken->count, 5);
+    cr_assert_str_eq(taken->names[4], "rank-65535.tar");
     cr_assert(walk_path("current/rank-4294967295") != 0);
     end();
 }
