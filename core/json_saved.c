@@ -139,7 +139,7 @@ static bool texts_fit(const char *texts, uint64_t bytes, uint64_t samples)
 /* 0; -ESTALE: of other shards or of another version. */
 static int read_texts(int fd, const struct index *index, uint64_t identity, char **texts)
 {
-    struct json_saved_header header;
+    struct json_saved_header header = {0};
     uint64_t checksum = 0;
     int fault = read_header(fd, &header);
 
@@ -222,7 +222,7 @@ static int write_file(int fd, const struct index *index, const char *key, const 
 /* Whether what stands at the path may be replaced: nothing, or what read_header() knows. */
 static bool is_ours(const char *path)
 {
-    struct json_saved_header header;
+    struct json_saved_header header = {0};
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW);
     int fault;
 
