@@ -1,7 +1,9 @@
 /* Members' bytes, and whether they still are the ones that were indexed. Owns what is known of each
- * shard; core/handles.c has it open. Never caches a byte (that is the page cache's job). */
+ * shard; core/handles.c has it open. Caches no byte but blocks (core/block_cache.c has these): that
+ * is the page cache's job. */
 #include "reader.h"
 
+#include "block_cache.h"
 #include "clock.h"
 #include "handles.h"
 #include "report.h"
@@ -19,6 +21,8 @@
 #include <unistd.h>
 
 #define PAGE_BYTES 4096
+/* The least read-ahead of a device that is common. */
+#define ADVISED_BYTES ((uint64_t)128 << 10)
 /* A read ahead that takes longer, on average, comes from storage even where cachestat cannot tell.
  * Nanoseconds. */
 #define SLOW_READ_NS 300000
@@ -41,6 +45,7 @@ struct reader {
     enum reader_direct direct;
     struct handles *handles;
     struct shard_state *shards;
+    struct block_cache *blocks; /* NULL: samples are read one by one */
     atomic_bool no_cachestat;
     atomic_ullong reads, bytes, direct_reads, failed, ns;
     atomic_ullong ahead_ns; /* a moving average of what a read takes */
@@ -65,10 +70,17 @@ int reader_open(struct reader **out, const struct index *index, size_t most_open
     return 0;
 }
 
+int reader_keep_blocks(struct reader *reader, const struct blocks *blocks, uint64_t block_bytes,
+                       uint64_t bytes)
+{
+    return block_cache_open(&reader->blocks, reader->index, blocks, block_bytes, bytes);
+}
+
 void reader_close(struct reader *reader)
 {
     if (!reader)
         return;
+    block_cache_close(reader->blocks);
     handles_close(reader->handles);
     free(reader->shards);
     free(reader);
@@ -285,6 +297,119 @@ static const char *read_range(struct reader *reader, struct range *range,
     return "the shard keeps changing";
 }
 
+/* Blocks. */
+
+static bool read_block(struct reader *reader, struct held_block *held)
+{
+    struct range range = {.shard = held->shard,
+                          .offset = held->from,
+                          .size = (size_t)(held->to - held->from),
+                          .buffer = held->memory};
+    uint64_t since = clock_now_ns();
+    bool fresh, around = true;
+    struct handle *handle;
+    const char *why;
+
+    if (handles_take(reader->handles, range.shard, &handle, &fresh))
+        return false;
+    why = read_range(reader, &range, handle, &around);
+    handles_release(reader->handles, range.shard, handle, why != NULL);
+    if (why)
+        return false;
+    held->data = range.data;
+    learn(reader, true, clock_now_ns() - since);
+    count(reader, range.size, around, since);
+    return true;
+}
+
+/* Starts to read a range into the page cache. Of one call the kernel takes no more than the
+ * device's read-ahead, and forgets the rest (force_page_cache_ra in mm/readahead.c). */
+static void bring_in(int fd, uint64_t from, uint64_t to)
+{
+    for (; from < to; from += ADVISED_BYTES)
+        posix_fadvise(fd, (off_t)from,
+                      (off_t)(to - from < ADVISED_BYTES ? to - from : ADVISED_BYTES),
+                      POSIX_FADV_WILLNEED);
+}
+
+/* What to do about a block that is not in memory. Where it is to come through the page cache, the
+ * kernel is told. */
+static enum block_cache_answer claim_block(struct reader *reader, const struct range *range,
+                                           uint64_t sample, struct held_block **held)
+{
+    enum block_cache_answer answer = BLOCK_ALONE;
+    uint64_t from, to;
+    struct handle *handle;
+    bool fresh;
+
+    if (!block_cache_extent(reader->blocks, sample, &from, &to) ||
+        handles_take(reader->handles, range->shard, &handle, &fresh))
+        return BLOCK_ALONE;
+    if (look_in_cache(reader, handle->fd, range->offset, range->size) == CACHED)
+        block_cache_pass(reader->blocks, sample);
+    else
+        answer = block_cache_claim(reader->blocks, sample,
+                                   goes_around(reader, range->shard, handle->fd, from, to - from),
+                                   held);
+    if (answer == BLOCK_BESIDE)
+        bring_in(handle->fd, from, to);
+    handles_release(reader->handles, range->shard, handle, false);
+    return answer;
+}
+
+/* The block of `sample`, in memory; NULL: it is not, and the sample is to be read by itself. */
+static struct held_block *hold_block(struct reader *reader, const struct range *range,
+                                     uint64_t sample)
+{
+    struct held_block *held = block_cache_find(reader->blocks, sample);
+    bool good;
+
+    if (held)
+        return held;
+    switch (claim_block(reader, range, sample, &held)) {
+    case BLOCK_HELD:
+        return held;
+    case BLOCK_TO_READ:
+        good = read_block(reader, held);
+        block_cache_landed(reader->blocks, held, good);
+        return good ? held : NULL;
+    case BLOCK_BESIDE:
+    case BLOCK_ALONE:
+        break;
+    }
+    return NULL;
+}
+
+/* Takes a range out of the block of `member`, which is read for it if need be; `last`: nothing more
+ * will be asked for of its sample. False: it is to be read by itself, which also says what is wrong
+ * with it. */
+static bool take_from_block(struct reader *reader, struct range *range, uint64_t member, bool last)
+{
+    struct held_block *held;
+    uint64_t sample, since;
+    const char *bytes;
+    bool good;
+
+    if (!reader->blocks)
+        return false;
+    sample = index_sample_of(reader->index, member);
+    held = hold_block(reader, range, sample);
+    if (!held)
+        return false;
+    since = clock_now_ns();
+    bytes = held->data + (range->offset - held->from);
+    good = !range->part_of ||
+           index_header_check(held->data + (range->part_of->offset - INDEX_HEADER_BYTES -
+                                            held->from)) == range->part_of->header;
+    if (range->header)
+        memcpy(range->header, bytes - INDEX_HEADER_BYTES, INDEX_HEADER_BYTES);
+    memcpy(range->buffer, bytes, range->size);
+    range->data = range->buffer;
+    block_cache_release(reader->blocks, held, sample, last);
+    learn(reader, false, clock_now_ns() - since);
+    return good;
+}
+
 /* Reads that somebody waits for. */
 
 /* One try, with the shard as it is open, or opened for it (*fresh). NULL, or why not. */
@@ -330,6 +455,9 @@ ssize_t reader_read(struct reader *reader, uint64_t member, void *buffer, size_t
     if (from >= length)
         return 0;
     range.size = size < length - from ? size : (size_t)(length - from);
+    if (take_from_block(reader, &range, member, from + range.size == length) &&
+        (from || index_header_check(header) == at->header))
+        return (ssize_t)range.size;
     since = clock_now_ns();
     why = try_read(reader, &range, at, &fresh, &cold);
     /* What was open is not the shard any more: what has its name now may be. */
@@ -345,14 +473,18 @@ ssize_t reader_read(struct reader *reader, uint64_t member, void *buffer, size_t
 
 /* Reads ahead. */
 
-static int read_range_ahead(struct reader *reader, struct range *range)
+/* `member` and `last` as in take_from_block(). */
+static int read_range_ahead(struct reader *reader, struct range *range, uint64_t member, bool last)
 {
-    uint64_t since = clock_now_ns(), took;
+    uint64_t since, took;
     struct handle *handle;
     bool fresh, around = false;
-    int fault = handles_take(reader->handles, range->shard, &handle, &fresh);
-    const char *why = fault ? "cannot be opened" : NULL;
+    const char *why;
 
+    if (take_from_block(reader, range, member, last))
+        return 0;
+    since = clock_now_ns();
+    why = handles_take(reader->handles, range->shard, &handle, &fresh) ? "cannot be opened" : NULL;
     if (!why) {
         around = goes_around(reader, range->shard, handle->fd, range->offset, range->size);
         why = read_range(reader, range, handle, &around);
@@ -392,7 +524,7 @@ ssize_t reader_read_ahead(struct reader *reader, uint64_t member, char *buffer, 
     range.offset = at->offset + from - before;
     range.size = size + before;
     range.part_of = before ? NULL : at;
-    fault = read_range_ahead(reader, &range);
+    fault = read_range_ahead(reader, &range, member, from + size == at->size);
     if (fault)
         return fault;
     if (before && index_header_check(range.data) != at->header)
@@ -420,7 +552,7 @@ int reader_read_members(struct reader *reader, const uint64_t *members, size_t c
         return count ? -E2BIG : 0;
     range.shard = index_shard_of_member(reader->index, members[0]);
     range.size = (size_t)(end - range.offset);
-    fault = read_range_ahead(reader, &range);
+    fault = read_range_ahead(reader, &range, members[0], true);
     if (fault)
         return fault;
     for (size_t i = 0; i < count; i++) {
@@ -439,12 +571,20 @@ uint64_t reader_errors(const struct reader *reader, size_t shard)
 
 struct reader_figures reader_figures(const struct reader *reader)
 {
+    struct block_cache_figures blocks = {0};
+
+    if (reader->blocks)
+        blocks = block_cache_figures(reader->blocks);
     return (struct reader_figures){
         .reads = atomic_load(&reader->reads),
         .bytes = atomic_load(&reader->bytes),
         .direct_reads = atomic_load(&reader->direct_reads),
         .failed = atomic_load(&reader->failed),
         .ns = atomic_load(&reader->ns),
+        .blocks_read = blocks.read,
+        .blocks_beside = blocks.beside,
+        .block_bytes = blocks.bytes,
+        .block_limit = blocks.limit,
     };
 }
 

@@ -26,6 +26,7 @@
 #ifndef SHUFFLEFS_READER_H
 #define SHUFFLEFS_READER_H
 
+#include "blocks.h"
 #include "index.h"
 
 #include <stdbool.h>
@@ -44,6 +45,15 @@ struct reader;
 int reader_open(struct reader **out, const struct index *index, size_t most_open,
                 enum reader_direct direct);
 void reader_close(struct reader *reader); /* NULL is fine; no read may be under way */
+
+/* For order=block, before the first read: a read of a sample whose block is not in the page cache
+ * reads the whole block at once, around the page cache, and the block's other samples come from
+ * memory (core/block_cache.h). Of blocks up to `block_bytes`, at most `bytes` wait in memory; where
+ * that is full, or nothing goes around the page cache (`direct` says so, or the file system has no
+ * O_DIRECT), the kernel is asked to read the block into the page cache. A block that cannot be read
+ * costs only the samples of it that cannot. `blocks` outlives the reader. 0 or -ENOMEM. */
+int reader_keep_blocks(struct reader *reader, const struct blocks *blocks, uint64_t block_bytes,
+                       uint64_t bytes);
 
 /* Up to `size` bytes of `member` from its byte `from`. Returns how many: less than `size` only
  * where the member ends, 0 at its end or past it; -EIO when the shard cannot be read or is not what
@@ -79,6 +89,9 @@ struct reader_figures {
     uint64_t direct_reads; /* of these, around the page cache */
     uint64_t failed;       /* reads ahead that ended in -EIO */
     uint64_t ns;           /* spent in all of them, added up over threads */
+    /* Of order=block: blocks read whole into memory, and into the page cache; bytes that wait in
+     * memory, and the most. */
+    uint64_t blocks_read, blocks_beside, block_bytes, block_limit;
 };
 struct reader_figures reader_figures(const struct reader *reader);
 

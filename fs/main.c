@@ -252,6 +252,12 @@ static uint64_t names_to_prime(const struct program *program)
     return names / (fields ? fields : 1);
 }
 
+/* A quarter of the memory, where nothing is said. */
+static uint64_t readahead_total(const struct config *config)
+{
+    return config->readahead_total ? config->readahead_total : memory_limit() / 4;
+}
+
 static int open_all(struct program *program)
 {
     struct config *config = &program->config;
@@ -265,6 +271,9 @@ static int open_all(struct program *program)
     if (fault)
         return fault;
     fault = reader_open(&program->reader, program->dataset.index, 0, config->direct);
+    if (!fault && config->order.kind == ORDER_BLOCK)
+        fault = reader_keep_blocks(program->reader, &program->dataset.basis.blocks,
+                                   config->order.block, readahead_total(config) / 2);
     if (!fault)
         fault = epochs_open(&program->epochs, &config->order, &program->dataset.basis.order,
                             config->epoch);
@@ -431,8 +440,7 @@ static int serve_mount(struct program *program)
         return fault;
     fault = readahead_open(&program->serve.readahead, program->session, program->view,
                            program->reader, program->serve.names, program->config.readahead,
-                           program->config.readahead_total ? program->config.readahead_total
-                                                           : memory_limit() / 4);
+                           readahead_total(&program->config));
     if (fault) {
         names_stop(program->serve.names);
         names_close(program->serve.names);

@@ -133,6 +133,15 @@ static json_t *storage(const struct reader_figures *figures)
                      "seconds", (double)figures->ns / 1e9, "failed", (json_int_t)figures->failed);
 }
 
+static json_t *blocks(const struct blocks *cut, const struct reader_figures *figures)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "count", (json_int_t)cut->count, "read",
+                     (json_int_t)figures->blocks_read, "through_page_cache",
+                     (json_int_t)figures->blocks_beside, "held_bytes",
+                     (json_int_t)figures->block_bytes, "held_limit",
+                     (json_int_t)figures->block_limit);
+}
+
 /* Of this many files pushed, one read again is worth a warning. */
 #define LOST_SHARE 20
 
@@ -226,6 +235,8 @@ char *status_text(const struct control *control, size_t *bytes)
     json_object_set_new(root, "hits", number(ahead.follow.hits));
     json_object_set_new(root, "read_latency", read_latency(&counters->latency));
     json_object_set_new(root, "storage", storage(&shards));
+    if (dataset->basis.blocks.count)
+        json_object_set_new(root, "blocks", blocks(&dataset->basis.blocks, &shards));
     json_object_set_new(root, "repeated_epochs", number(ahead.follow.repeated));
     json_object_set_new(root, "refused_writes", number(atomic_load(&counters->refused_writes)));
     json_object_set_new(root, "undone_stores", number(atomic_load(&counters->undone_stores)));

@@ -1,0 +1,351 @@
+/* Blocks that wait in memory. Owns them; never reads a file. */
+#include "block_cache.h"
+
+#include "clock.h"
+#include "reader.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+/* Blocks of which all samples were taken, kept for a moment: of a sample's fields some are asked
+ * for after the others. */
+#define SPENT_KEPT 8
+/* A block that nobody came for so long may go when there is no room: its reader went away, or has
+ * the rest of its samples from elsewhere. Nanoseconds. */
+#define IDLE_NS ((uint64_t)30 * 1000000000)
+/* A block is read whole again when one sample in so many was asked for since. */
+#define AGAIN_PART 4
+/* One read; Linux reads no more than 2 GiB at once. */
+#define BLOCK_MOST ((uint64_t)1 << 30)
+
+#define NOWHERE UINT32_MAX
+
+/* 8 bytes a block of the data set. */
+struct place {
+    uint32_t slot;  /* NOWHERE: not in memory */
+    uint32_t asked; /* samples asked for since it was read whole, and one; 0: it never was */
+};
+
+enum phase { READING, HELD, FAILED };
+
+/* All guarded by block_cache.lock. */
+struct held_block_state {
+    struct held_block block;
+    enum phase phase;
+    unsigned users;   /* who reads it, copies out of it, or waits for it */
+    uint64_t used;    /* when it was last asked for, in ns */
+    uint64_t left;    /* samples that were not taken */
+    uint64_t taken[]; /* bit by sample */
+};
+
+struct block_cache {
+    const struct index *index;
+    const struct blocks *blocks;
+    uint64_t block_bytes, limit;
+    pthread_mutex_t lock; /* guards all below; held for arithmetic alone */
+    pthread_cond_t landed;
+    struct place *places;
+    struct held_block_state **slots; /* NULL: free */
+    uint32_t slot_count;
+    unsigned spent; /* blocks with nothing left */
+    struct block_cache_figures figures;
+};
+
+int block_cache_open(struct block_cache **out, const struct index *index,
+                     const struct blocks *blocks, uint64_t block_bytes, uint64_t bytes)
+{
+    struct block_cache *cache = calloc(1, sizeof *cache);
+    /* Blocks at the ends of shards are smaller. */
+    uint64_t slots = bytes / (block_bytes ? block_bytes : 1) * 2 + 64;
+
+    if (!cache)
+        return -ENOMEM;
+    cache->index = index;
+    cache->blocks = blocks;
+    cache->block_bytes = block_bytes < BLOCK_MOST ? block_bytes : BLOCK_MOST;
+    cache->figures.limit = bytes;
+    cache->slot_count = (uint32_t)(slots < blocks->count ? slots : blocks->count);
+    cache->places = calloc(blocks->count + 1, sizeof *cache->places);
+    cache->slots = calloc((size_t)cache->slot_count + 1, sizeof *cache->slots);
+    pthread_mutex_init(&cache->lock, NULL);
+    pthread_cond_init(&cache->landed, NULL);
+    if (!cache->places || !cache->slots) {
+        block_cache_close(cache);
+        return -ENOMEM;
+    }
+    for (uint64_t i = 0; i < blocks->count; i++)
+        cache->places[i].slot = NOWHERE;
+    *out = cache;
+    return 0;
+}
+
+static void free_state(struct held_block_state *state)
+{
+    if (state)
+        free(state->block.memory);
+    free(state);
+}
+
+void block_cache_close(struct block_cache *cache)
+{
+    if (!cache)
+        return;
+    for (uint32_t i = 0; cache->slots && i < cache->slot_count; i++)
+        free_state(cache->slots[i]);
+    pthread_cond_destroy(&cache->landed);
+    pthread_mutex_destroy(&cache->lock);
+    free(cache->slots);
+    free(cache->places);
+    free(cache);
+}
+
+static uint64_t block_of(const struct block_cache *cache, uint64_t sample)
+{
+    return blocks_of(cache->blocks->starts, cache->blocks->count, sample);
+}
+
+static uint64_t samples_of(const struct block_cache *cache, uint64_t block)
+{
+    return cache->blocks->starts[block + 1] - cache->blocks->starts[block];
+}
+
+bool block_cache_extent(const struct block_cache *cache, uint64_t sample, uint64_t *from,
+                        uint64_t *to)
+{
+    uint64_t block = block_of(cache, sample);
+
+    blocks_extent(cache->index, cache->blocks->starts[block], cache->blocks->starts[block + 1],
+                  from, to);
+    return *to - *from <= cache->block_bytes;
+}
+
+static void note_asked(struct block_cache *cache, uint64_t block)
+{
+    struct place *place = &cache->places[block];
+
+    if (place->asked && place->asked < UINT32_MAX)
+        place->asked++;
+}
+
+/* Takes a block that nobody uses out of its slot. The caller frees it, once the lock is given up.
+ */
+static struct held_block_state *let_go(struct block_cache *cache, uint32_t slot)
+{
+    struct held_block_state *state = cache->slots[slot];
+
+    cache->slots[slot] = NULL;
+    cache->places[state->block.block].slot = NOWHERE;
+    cache->figures.held--;
+    cache->figures.bytes -= state->block.to - state->block.from;
+    cache->spent -= state->left == 0;
+    return state;
+}
+
+/* The slot of the block used longest ago of those that are spent, or else were not used for
+ * IDLE_NS; NOWHERE: none. */
+static uint32_t find_victim(const struct block_cache *cache, bool only_spent)
+{
+    uint64_t now = clock_now_ns();
+    uint32_t spent = NOWHERE, idle = NOWHERE;
+
+    for (uint32_t i = 0; i < cache->slot_count; i++) {
+        const struct held_block_state *state = cache->slots[i];
+        if (!state || state->users)
+            continue;
+        if (state->left == 0) {
+            if (spent == NOWHERE || state->used < cache->slots[spent]->used)
+                spent = i;
+        } else if (now - state->used > IDLE_NS &&
+                   (idle == NOWHERE || state->used < cache->slots[idle]->used)) {
+            idle = i;
+        }
+    }
+    return spent != NOWHERE || only_spent ? spent : idle;
+}
+
+/* One more user of what is in memory, once it is there. NULL: it could not be read. The lock is
+ * held. */
+static struct held_block *await(struct block_cache *cache, struct held_block_state *state)
+{
+    state->users++;
+    state->used = clock_now_ns();
+    while (state->phase == READING)
+        pthread_cond_wait(&cache->landed, &cache->lock);
+    if (state->phase == HELD)
+        return &state->block;
+    if (--state->users == 0)
+        free_state(state);
+    return NULL;
+}
+
+struct held_block *block_cache_find(struct block_cache *cache, uint64_t sample)
+{
+    uint64_t block = block_of(cache, sample);
+    struct held_block *held = NULL;
+
+    pthread_mutex_lock(&cache->lock);
+    if (cache->places[block].slot != NOWHERE) {
+        note_asked(cache, block);
+        held = await(cache, cache->slots[cache->places[block].slot]);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return held;
+}
+
+/* Room for `bytes` more and a free slot: lets others go for it. What is to be freed is chained to
+ * `gone`, as many as there may be. False: there is none. The lock is held. */
+#define GONE_MOST 64
+static bool make_room(struct block_cache *cache, uint64_t bytes, uint32_t *slot,
+                      struct held_block_state **gone, size_t *gone_count)
+{
+    for (;;) {
+        uint32_t victim;
+        *slot = 0;
+        while (*slot < cache->slot_count && cache->slots[*slot])
+            ++*slot;
+        if (*slot < cache->slot_count && cache->figures.bytes + bytes <= cache->figures.limit)
+            return true;
+        victim = *gone_count < GONE_MOST ? find_victim(cache, false) : NOWHERE;
+        if (victim == NOWHERE)
+            return false;
+        gone[(*gone_count)++] = let_go(cache, victim);
+    }
+}
+
+/* A block to be read, of which no memory is there yet. NULL: no memory. */
+static struct held_block_state *make_state(const struct block_cache *cache, uint64_t block,
+                                           uint64_t from, uint64_t to)
+{
+    uint64_t samples = samples_of(cache, block);
+    struct held_block_state *state = calloc(1, sizeof *state +
+                                                   (samples / 64 + 1) * sizeof *state->taken);
+
+    if (!state)
+        return NULL;
+    state->block = (struct held_block){
+        .shard = index_shard_of(cache->index, cache->blocks->starts[block]),
+        .block = block,
+        .from = from,
+        .to = to,
+        .memory = aligned_alloc(READER_ALIGN, (to - from + READER_SLACK + READER_ALIGN - 1) /
+                                                  READER_ALIGN * READER_ALIGN),
+        .state = state,
+    };
+    state->left = samples;
+    state->users = 1;
+    if (state->block.memory)
+        return state;
+    free(state);
+    return NULL;
+}
+
+/* The lock is held. `state` is used up if that is the answer. */
+static enum block_cache_answer claim(struct block_cache *cache, uint64_t block,
+                                     struct held_block_state *state, struct held_block **held,
+                                     struct held_block_state **gone, size_t *gone_count)
+{
+    struct place *place = &cache->places[block];
+    uint32_t slot;
+
+    if (place->slot != NOWHERE) {
+        note_asked(cache, block);
+        *held = await(cache, cache->slots[place->slot]);
+        return *held ? BLOCK_HELD : BLOCK_ALONE;
+    }
+    if (place->asked && place->asked - 1 < samples_of(cache, block) / AGAIN_PART) {
+        note_asked(cache, block);
+        return BLOCK_ALONE;
+    }
+    place->asked = 2; /* this one */
+    if (!state || !make_room(cache, state->block.to - state->block.from, &slot, gone, gone_count)) {
+        cache->figures.beside++;
+        return BLOCK_BESIDE;
+    }
+    state->used = clock_now_ns();
+    cache->slots[slot] = state;
+    place->slot = slot;
+    cache->figures.held++;
+    cache->figures.bytes += state->block.to - state->block.from;
+    *held = &state->block;
+    return BLOCK_TO_READ;
+}
+
+enum block_cache_answer block_cache_claim(struct block_cache *cache, uint64_t sample, bool may_hold,
+                                          struct held_block **held)
+{
+    struct held_block_state *state = NULL, *gone[GONE_MOST];
+    uint64_t from, to;
+    size_t gone_count = 0;
+    enum block_cache_answer answer;
+
+    if (!block_cache_extent(cache, sample, &from, &to))
+        return BLOCK_ALONE;
+    if (may_hold)
+        state = make_state(cache, block_of(cache, sample), from, to);
+    pthread_mutex_lock(&cache->lock);
+    answer = claim(cache, block_of(cache, sample), state, held, gone, &gone_count);
+    pthread_mutex_unlock(&cache->lock);
+    if (answer != BLOCK_TO_READ)
+        free_state(state);
+    while (gone_count)
+        free_state(gone[--gone_count]);
+    return answer;
+}
+
+void block_cache_landed(struct block_cache *cache, struct held_block *held, bool good)
+{
+    struct held_block_state *state = held->state;
+    bool last = false;
+
+    pthread_mutex_lock(&cache->lock);
+    state->phase = good ? HELD : FAILED;
+    cache->figures.read += good;
+    if (!good) { /* those that wait for it free it, the last one */
+        (void)let_go(cache, cache->places[held->block].slot);
+        last = --state->users == 0;
+    }
+    pthread_cond_broadcast(&cache->landed);
+    pthread_mutex_unlock(&cache->lock);
+    if (last)
+        free_state(state);
+}
+
+void block_cache_release(struct block_cache *cache, struct held_block *held, uint64_t sample,
+                         bool taken)
+{
+    struct held_block_state *state = held->state, *gone = NULL;
+    uint64_t at = sample - cache->blocks->starts[held->block], bit = (uint64_t)1 << at % 64;
+    uint32_t victim;
+
+    pthread_mutex_lock(&cache->lock);
+    state->users--;
+    if (taken && !(state->taken[at / 64] & bit)) {
+        state->taken[at / 64] |= bit;
+        cache->spent += --state->left == 0;
+    }
+    if (cache->spent > SPENT_KEPT) {
+        victim = find_victim(cache, true);
+        if (victim != NOWHERE)
+            gone = let_go(cache, victim);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    free_state(gone);
+}
+
+void block_cache_pass(struct block_cache *cache, uint64_t sample)
+{
+    pthread_mutex_lock(&cache->lock);
+    note_asked(cache, block_of(cache, sample));
+    pthread_mutex_unlock(&cache->lock);
+}
+
+struct block_cache_figures block_cache_figures(struct block_cache *cache)
+{
+    struct block_cache_figures figures;
+
+    pthread_mutex_lock(&cache->lock);
+    figures = cache->figures;
+    pthread_mutex_unlock(&cache->lock);
+    return figures;
+}
