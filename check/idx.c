@@ -3,7 +3,6 @@
 
 #include "replace.h"
 
-#include "../core/listing.h"
 #include "../core/report.h"
 #include "../core/walk.h"
 
@@ -99,10 +98,22 @@ static void refuse(struct check_problems *problems, struct check_idx *idx, size_
     check_problems_add(problems, CHECK_NO_IDX, number, member, offset, why);
 }
 
+/* Where the index of `shard` stands, allocated: `train-0.idx` beside `train-0.tar`; other names get
+ * the ending besides their own. NULL: no memory. */
+static char *path_of(const char *shard)
+{
+    size_t length = strlen(shard);
+    char *path;
+
+    if (length > 4 && strcmp(shard + length - 4, ".tar") == 0)
+        length -= 4;
+    return asprintf(&path, "%.*s.idx", (int)length, shard) < 0 ? NULL : path;
+}
+
 static int save(const char *shard, size_t number, const struct lines *lines,
                 struct check_problems *problems, struct check_idx *idx)
 {
-    char head[48], *path = listing_path(shard), *why;
+    char head[48], *path = path_of(shard), *why;
     const struct content content = {head, lines};
     int fault;
 

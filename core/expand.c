@@ -43,7 +43,7 @@ static int refill(struct gzip *gzip)
     ssize_t got;
 
     do
-        got = pread(file->fd, file->buffer, sizeof file->buffer, (off_t)gzip->read);
+        got = pread(file->read.fd, file->buffer, sizeof file->buffer, (off_t)gzip->read);
     while (got < 0 && errno == EINTR);
     file->filled = 0;
     if (got < 0) {
@@ -133,7 +133,7 @@ static int expand_gzip(struct gzip *gzip)
  * should change, more is distrusted. */
 static bool is_truncated(const struct shard_file *file, const char *text)
 {
-    return file->offset >= file->size && (strcasestr(text, "truncated") != NULL ||
+    return file->offset >= file->read.size && (strcasestr(text, "truncated") != NULL ||
                                           strstr(text, "No progress is possible") != NULL);
 }
 

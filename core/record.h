@@ -64,7 +64,6 @@ struct index_shard {
     dev_t device;
     ino_t inode;
     uint64_t hash;   /* over size, member names, offsets and sizes: not over path or times */
-    bool listed;     /* walked by DALI's index beside it (core/listing.h) */
     char *complaint; /* what is wrong with the whole shard, NULL: nothing */
 };
 

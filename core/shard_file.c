@@ -9,13 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #define BLOCK INDEX_HEADER_BYTES
-/* What is read behind skipped data: headers of a member or two. */
-#define JUMP_LEAST    1024
-#define JUMPS_UNASKED 64
 /* Where a header says the member's size. */
 #define SIZE_OFFSET 124
 #define SIZE_LENGTH 12
@@ -25,27 +21,24 @@
 #define KIND_OFFSET 156
 #define FILE_KINDS  "017S "
 /* Where the sum of its bytes is, which counts as blanks in the sum. */
-#define SUM_OFFSET    148
-#define SUM_LENGTH    8
-#define NAME_LENGTH   100
-#define MAGIC_OFFSET  257
-#define PREFIX_OFFSET 345
-#define PREFIX_LENGTH 155
+#define SUM_OFFSET 148
+#define SUM_LENGTH 8
 
 int shard_file_open(struct shard_file **out, struct index_shard *shard)
 {
-    struct shard_file *file = calloc(1, sizeof *file);
+    struct shard_file *file = malloc(sizeof *file);
     struct stat status;
 
     *out = file;
     if (!file)
         return -ENOMEM;
-    file->fd = open(index_shard_file(shard), O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (file->fd < 0 || fstat(file->fd, &status))
+    memset(file, 0, offsetof(struct shard_file, buffer));
+    file->read.fd = open(index_shard_file(shard), O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (file->read.fd < 0 || fstat(file->read.fd, &status))
         return -errno;
     if (!S_ISREG(status.st_mode))
         return -EINVAL;
-    shard->size = file->size = (uint64_t)status.st_size;
+    shard->size = file->read.size = (uint64_t)status.st_size;
     shard->modified = status.st_mtim;
     shard->changed = status.st_ctim;
     shard->device = status.st_dev;
@@ -55,8 +48,8 @@ int shard_file_open(struct shard_file **out, struct index_shard *shard)
 
 void shard_file_close(struct shard_file *file)
 {
-    if (file && file->fd >= 0)
-        close(file->fd);
+    if (file && file->read.fd >= 0)
+        close(file->read.fd);
     free(file);
 }
 
@@ -68,44 +61,16 @@ static size_t held(const struct shard_file *file, uint64_t from)
                : 0;
 }
 
-/* Behind a member of some size its data was skipped, and little more than the next header is of
- * use: where that is in the page cache, only so much is copied. Twice as much follows where nothing
- * is skipped, so that small members are read by whole buffers. What is not in the page cache is
- * read by whole buffers in any case, which keeps the kernel reading ahead; and for some time then
- * nobody asks again whether it is. */
-static ssize_t read_some(struct shard_file *file, uint64_t from)
-{
-    struct iovec all = {file->buffer, sizeof file->buffer}, some = {file->buffer, JUMP_LEAST};
-    ssize_t got;
-
-    if (from == file->after && file->little)
-        some.iov_len = file->little * 2;
-    file->little = some.iov_len < sizeof file->buffer ? some.iov_len : 0;
-    if (file->whole)
-        file->whole--;
-    else if (file->little) {
-        got = preadv2(file->fd, &some, 1, (off_t)from, RWF_NOWAIT);
-        if (got > 0)
-            return got;
-        file->whole = JUMPS_UNASKED;
-    }
-    do
-        got = preadv2(file->fd, &all, 1, (off_t)from, 0);
-    while (got < 0 && errno == EINTR);
-    return got;
-}
-
 static ssize_t fill(struct shard_file *file, uint64_t from)
 {
-    ssize_t got = read_some(file, from);
+    ssize_t got = shard_read_some(&file->read, file->buffer, sizeof file->buffer, from);
 
     file->start = from;
     file->filled = got < 0 ? 0 : (size_t)got;
-    file->after = from + file->filled;
     if (got < 0)
         file->fault = errno;
     else if (got == 0 &&
-             from < file->size) /* it is cut meanwhile, or its storage loses what it had */
+             from < file->read.size) /* it is cut meanwhile, or its storage loses what it had */
         file->fault = EIO;
     return file->fault ? -1 : got;
 }
@@ -132,7 +97,7 @@ static la_ssize_t on_read(struct archive *archive, void *context, const void **b
 static la_int64_t on_skip(struct archive *archive, void *context, la_int64_t request)
 {
     struct shard_file *file = context;
-    uint64_t left = file->size > file->offset ? file->size - file->offset : 0;
+    uint64_t left = file->read.size > file->offset ? file->read.size - file->offset : 0;
     uint64_t step = (uint64_t)request < left ? (uint64_t)request : left;
 
     (void)archive;
@@ -153,7 +118,8 @@ int shard_file_archive(struct shard_file *file, uint64_t from, struct archive **
      * stream. */
     archive_read_support_format_tar(archive);
     result = archive_read_open2(archive, file, NULL, on_read, on_skip, NULL);
-    if (result != ARCHIVE_OK && !file->fault && file->size > 0 && archive_errno(archive) == ENOMEM)
+    if (result != ARCHIVE_OK && !file->fault && file->read.size > 0 &&
+        archive_errno(archive) == ENOMEM)
         return -ENOMEM;
     return -file->fault;
 }
@@ -183,7 +149,7 @@ const char *shard_file_bytes(struct shard_file *file, uint64_t from, size_t size
     if (held(file, from) >= size)
         return file->buffer + (from - file->start);
     do
-        got = pread(file->fd, scratch, size, (off_t)from);
+        got = pread(file->read.fd, scratch, size, (off_t)from);
     while (got < 0 && errno == EINTR);
     if (got == (ssize_t)size)
         return scratch;
@@ -223,33 +189,11 @@ enum shard_file_header shard_file_header(struct shard_file *file, uint64_t offse
     return is_header(block) ? SHARD_FILE_NO_SIZE : SHARD_FILE_NO_HEADER;
 }
 
-/* ustar keeps names of more than NAME_LENGTH bytes in two parts. */
-static bool is_name(const char *block, const char *name)
+const char *shard_file_block(struct shard_file *file, uint64_t from)
 {
-    size_t prefix = strnlen(block + PREFIX_OFFSET, PREFIX_LENGTH);
-    size_t length = strnlen(block, NAME_LENGTH);
-
-    if (prefix && (strncmp(name, block + PREFIX_OFFSET, prefix) != 0 || name[prefix] != '/'))
-        return false;
-    name += prefix ? prefix + 1 : 0;
-    return strncmp(name, block, length) == 0 && name[length] == '\0';
-}
-
-bool shard_file_is_plain(struct shard_file *file, uint64_t from, const char *name, uint64_t size,
-                         uint16_t *check)
-{
-    char digits[SIZE_LENGTH + 1] = "";
-    const char *block;
-
     if (held(file, from) < BLOCK && fill(file, from) < BLOCK)
-        return false;
-    block = file->buffer + (from - file->start);
-    memcpy(digits, block + SIZE_OFFSET, SIZE_LENGTH);
-    *check = index_header_check(block);
-    return memcmp(block + MAGIC_OFFSET, "ustar", sizeof "ustar") == 0 &&
-           (block[KIND_OFFSET] == '0' || block[KIND_OFFSET] == '\0') &&
-           is_number(block + SIZE_OFFSET, SIZE_LENGTH) && !(block[SIZE_OFFSET] & 0x80) &&
-           strtoull(digits, NULL, 8) == size && is_name(block, name) && is_header(block);
+        return NULL;
+    return file->buffer + (from - file->start);
 }
 
 bool shard_file_only_zeros(struct shard_file *file, uint64_t from)

@@ -4,27 +4,23 @@
 #define SHUFFLEFS_SHARD_FILE_H
 
 #include "record.h"
+#include "shard_read.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* libarchive's default of 10 KiB made the walk five times slower on photographs; larger ones gain
- * nothing. */
+/* What is read at once of small members; larger ones gain nothing. */
 #define SHARD_FILE_BUFFER (64 * 1024)
 
 struct archive;
 
 struct shard_file {
-    int fd;
+    struct shard_read read;
     int fault;       /* errno of a read that failed, EIO of one that ended early; 0: none */
-    uint64_t size;   /* bytes of the file */
     uint64_t offset; /* of what libarchive is given next */
     uint64_t start;  /* of what the buffer holds */
     size_t filled;   /* bytes of it */
-    uint64_t after;  /* where what was read last ends */
-    size_t little;   /* how much that was, when it was less than a buffer; else 0 */
-    unsigned whole;  /* so many times more the page cache is not asked, and a buffer filled */
     char buffer[SHARD_FILE_BUFFER];
 };
 
@@ -55,10 +51,9 @@ enum shard_file_header {
  * index_header_check() of it. */
 enum shard_file_header shard_file_header(struct shard_file *file, uint64_t offset, uint16_t *check);
 
-/* Whether at byte `from` the one header of a plain file with this name and size stands, in ustar's
- * own form: no other blocks say more of it. Gives index_header_check() of it. */
-bool shard_file_is_plain(struct shard_file *file, uint64_t from, const char *name, uint64_t size,
-                         uint16_t *check);
+/* The INDEX_HEADER_BYTES from byte `from` on, good until something else is asked for. NULL: the
+ * file has no more, or `fault` is set. */
+const char *shard_file_block(struct shard_file *file, uint64_t from);
 
 /* Whether all bytes from `from` on are zero. */
 bool shard_file_only_zeros(struct shard_file *file, uint64_t from);

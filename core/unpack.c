@@ -94,7 +94,7 @@ static bool has_magic(const char *block, size_t size)
 static bool is_compressed(struct shard_file *file)
 {
     char scratch[BLOCK], name[32];
-    size_t size = file->size < BLOCK ? (size_t)file->size : BLOCK;
+    size_t size = file->read.size < BLOCK ? (size_t)file->read.size : BLOCK;
     const char *block = size ? shard_file_bytes(file, 0, size, scratch) : NULL;
 
     if (!block || (size == BLOCK && memcmp(block + MAGIC_OFFSET, "ustar", 5) == 0))
@@ -134,7 +134,7 @@ static bool is_unchanged(const struct shard_file *file, const struct index_shard
 {
     struct stat status;
 
-    return fstat(file->fd, &status) == 0 && (uint64_t)status.st_size == shard->size &&
+    return fstat(file->read.fd, &status) == 0 && (uint64_t)status.st_size == shard->size &&
            status.st_mtim.tv_sec == shard->modified.tv_sec &&
            status.st_mtim.tv_nsec == shard->modified.tv_nsec;
 }
@@ -179,7 +179,7 @@ static int fill_copy(struct unpack *unpack, struct task *task, struct copy *copy
 
     if (!fault)
         fault = expand(file, put, copy, &stream);
-    if (fault && file && (file->fault || file->fd < 0)) {
+    if (fault && file && (file->fault || file->read.fd < 0)) {
         report_error("%s: offset %llu: %s", shard.path, (unsigned long long)file->offset,
                      strerror(-fault));
     } else if (fault == -EDQUOT || fault == -ENOSPC) {

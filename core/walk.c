@@ -1,9 +1,12 @@
-/* One pass of libarchive over one tar. Owns the archive handle for the time of the walk; never
- * keeps a member's bytes, never unpacks anything. */
+/* One pass over one tar: by libarchive, but for the run of plain members that it begins with. Owns
+ * the archive handle for the time of the walk; never keeps a member's bytes, never unpacks
+ * anything.
+ */
 #include "walk.h"
 
 #include "links.h"
-#include "listing.h"
+#include "member_name.h"
+#include "plain_header.h"
 #include "report.h"
 #include "shard_file.h"
 
@@ -28,6 +31,7 @@ struct pass {
     uint64_t start; /* where libarchive counts from: 0, or behind a lone zero block */
     uint64_t end;   /* of the last member's blocks */
     bool any;       /* something was read as a tar */
+    bool no_plain;  /* all is libarchive's to read */
     bool has_links; /* a hard link was met: `links` is kept from the first member on */
     struct links links;
     size_t number; /* of the shard, for the observer */
@@ -42,6 +46,9 @@ struct pass {
 /* The first hard link was met: the walk starts again, and puts down names from the first member
  * on. Most shards have none, and need not pay for that. */
 #define MEET_LINKS 2
+/* libarchive makes something else of a header that was taken for plain: it walks all of the shard,
+ * then. Not known to happen; what it says counts. */
+#define MEET_OTHER 3
 
 static bool worth_a_warning(enum index_problem problem)
 {
@@ -69,54 +76,6 @@ static void note(struct pass *pass, enum index_problem problem, const char *memb
                  (unsigned long long)offset, index_problem_name(problem),
                  member ? " (member '" : "", member ? member : "", member ? "')" : "") < 0)
         pass->harvest->first_problem = NULL;
-}
-
-/* Splits the member's path into key and field, both in pass->path, one after the other. False: it
- * is no sample's field, and was counted. */
-static bool split_path(struct pass *pass, const char *name, uint64_t offset, char **field)
-{
-    const char *base = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
-    const char *dot = strchr(base, '.');
-    size_t length = strlen(base);
-    bool unsafe = name[0] == '/';
-    char *to = pass->path;
-
-    if (strncmp(base, "._", 2) == 0) {
-        note(pass, INDEX_LITTER, name, offset);
-        return false;
-    }
-    if (length >= 4 && strncmp(base, "__", 2) == 0 && strcmp(base + length - 2, "__") == 0) {
-        note(pass, INDEX_METADATA, name, offset);
-        return false;
-    }
-    if (!dot || dot == base || base[length - 1] == '.') {
-        note(pass, INDEX_NO_EXTENSION, name, offset);
-        return false;
-    }
-    if (strlen(dot + 1) > INDEX_FIELD_MAX) {
-        note(pass, INDEX_LONG_EXTENSION, name, offset);
-        return false;
-    }
-    for (const char *part = name; part < base;) {
-        size_t size = (size_t)(strchr(part, '/') - part);
-        bool parent = size == 2 && part[0] == '.' && part[1] == '.';
-        unsafe |= parent;
-        if (size && !parent && !(size == 1 && part[0] == '.')) {
-            memcpy(to, part, size + 1);
-            to += size + 1;
-        }
-        part += size + 1;
-    }
-    memcpy(to, base, (size_t)(dot - base));
-    to += dot - base;
-    *to++ = '\0';
-    *field = to;
-    for (const char *c = dot + 1; *c; c++)
-        *to++ = (char)(*c >= 'A' && *c <= 'Z' ? *c + ('a' - 'A') : *c);
-    *to = '\0';
-    if (unsafe)
-        note(pass, INDEX_UNSAFE_PATH, name, offset);
-    return true;
 }
 
 /* The label's text: without the white space around it, which writers leave. Longer texts are no
@@ -181,14 +140,20 @@ static int add_field(struct pass *pass, const char *name, uint64_t offset,
     struct index_member member = *place;
     uint64_t size = place->size;
     size_t samples = pass->harvest->sample_count;
+    enum index_problem reason;
     uint16_t number;
+    bool unsafe;
     char *field;
     int fresh, fault;
 
     if (harvest_grow(&pass->path, &pass->path_room, strlen(name) + 3, 1))
         return -ENOMEM;
-    if (!split_path(pass, name, offset, &field))
+    if (!member_name_split(name, pass->path, &field, &unsafe, &reason)) {
+        note(pass, reason, name, offset);
         return 0;
+    }
+    if (unsafe)
+        note(pass, INDEX_UNSAFE_PATH, name, offset);
     fresh = harvest_field(pass->harvest, pass->path, field, &number);
     if (fresh >= 0 && pass->observer && pass->harvest->sample_count > samples)
         fresh = keep_name(pass, name) ? -ENOMEM : fresh;
@@ -266,10 +231,16 @@ static int leave_out(struct pass *pass, enum index_problem problem, const char *
     return whole;
 }
 
+/* Where the blocks of a member end. */
+static uint64_t end_of_data(uint64_t offset, uint64_t size)
+{
+    return offset + (size + BLOCK - 1) / BLOCK * BLOCK;
+}
+
 /* A file whose bytes stand behind its header. As take_member(). */
 static int take_file(struct pass *pass, const char *name, uint64_t offset, uint64_t size)
 {
-    uint64_t end = offset + (size + BLOCK - 1) / BLOCK * BLOCK;
+    uint64_t end = end_of_data(offset, size);
     struct index_member place = {.offset = offset & INDEX_OFFSET_MAX,
                                  .size = size & INDEX_SIZE_MAX};
     uint16_t check;
@@ -443,6 +414,92 @@ static int walk_members(struct pass *pass, struct archive_entry *entry)
     }
 }
 
+/* The header at byte `at` if it is a plain member's that lies in the shard whole. False also where
+ * the file has a fault. */
+static bool is_plain(struct pass *pass, uint64_t at, struct plain_header *header,
+                     struct index_member *place)
+{
+    const char *block = shard_file_block(pass->file, at);
+
+    if (!block || !plain_header_read(header, block) || at >= INDEX_OFFSET_MAX - BLOCK ||
+        end_of_data(at + BLOCK, header->size) > pass->shard->size)
+        return false;
+    *place = (struct index_member){.offset = (at + BLOCK) & INDEX_OFFSET_MAX,
+                                   .header = index_header_check(block),
+                                   .size = header->size & INDEX_SIZE_MAX};
+    return true;
+}
+
+/* Whether what follows the members so far is a sound end and nothing else. */
+static bool ends_well(struct pass *pass)
+{
+    return pass->end <= pass->shard->size && pass->shard->size - pass->end >= (uint64_t)2 * BLOCK &&
+           shard_file_only_zeros(pass->file, pass->end);
+}
+
+/* Takes the plain members from pass->start on, up to pass->end; the last one's header is at `last`
+ * then. Returns 1, 0: there was none, or a negative errno. */
+static int take_plain(struct pass *pass, uint64_t *last)
+{
+    struct plain_header header;
+    struct index_member place;
+    int fault = 0, any = 0;
+
+    while (!fault && is_plain(pass, pass->end, &header, &place)) {
+        *last = pass->end;
+        any = 1;
+        if (!header.folder)
+            fault = add_member(pass, header.name, place.offset, &place);
+        pass->end = end_of_data(place.offset, place.size);
+    }
+    pass->any |= any;
+    fault = fault ? fault : -pass->file->fault;
+    return fault ? fault : any;
+}
+
+/* libarchive was opened at the last plain member, which is known: from there on it reads as if it
+ * had read everything. Returns 0, MEET_OTHER, or a negative errno. */
+static int meet_again(struct pass *pass, struct archive_entry *entry)
+{
+    int result = archive_read_next_header2(pass->archive, entry), whole;
+    struct plain_header header;
+    struct index_member place;
+    bool same = (result == ARCHIVE_OK || result == ARCHIVE_WARN) &&
+                pass->start + BLOCK == position(pass);
+    const char *name = archive_entry_pathname(entry);
+    uint64_t end = pass->end;
+
+    same = same && is_plain(pass, pass->start, &header, &place) && name &&
+           strcmp(name, header.name) == 0 && archive_entry_size(entry) == (int64_t)header.size &&
+           archive_entry_filetype(entry) == (header.folder ? AE_IFDIR : AE_IFREG);
+    whole = same ? skip_data(pass) : 0;
+    if (pass->file->fault)
+        return -pass->file->fault;
+    return whole == 1 && pass->end == end ? 0 : MEET_OTHER;
+}
+
+/* From pass->start to an end, as walk_members(). */
+static int walk_archive(struct pass *pass, struct archive_entry *entry)
+{
+    uint64_t last = 0;
+    int any = pass->no_plain ? 0 : take_plain(pass, &last), next;
+
+    if (any < 0)
+        return any;
+    if (any && ends_well(pass))
+        return 0;
+    if (any)
+        pass->start = last;
+    next = shard_file_archive(pass->file, pass->start, &pass->archive);
+    if (!next && any)
+        next = meet_again(pass, entry);
+    if (!next)
+        next = walk_members(pass, entry);
+    archive_read_free(pass->archive);
+    pass->archive = NULL;
+    return next;
+}
+
 /* libarchive stops at one zero block, so it is opened anew behind each lone one. As walk_members().
  */
 static int walk_archives(struct pass *pass, struct archive_entry *entry)
@@ -451,46 +508,9 @@ static int walk_archives(struct pass *pass, struct archive_entry *entry)
 
     pass->start = pass->end = pass->events = pass->name_bytes = 0;
     begin_hash(pass);
-    do {
-        next = shard_file_archive(pass->file, pass->start, &pass->archive);
-        if (!next)
-            next = walk_members(pass, entry);
-        archive_read_free(pass->archive);
-        if (next == 1)
-            pass->start = pass->end = pass->end + BLOCK;
-    } while (next == 1);
+    while ((next = walk_archive(pass, entry)) == 1)
+        pass->start = pass->end = pass->end + BLOCK;
     return next ? next : -pass->file->fault;
-}
-
-/* By DALI's index beside the shard: where the headers of plain files that it names, their data, and
- * the end account for every byte of the shard, libarchive would find just the same. Returns 1; 0:
- * they do not; or a negative errno. */
-static int walk_listed(struct pass *pass)
-{
-    struct listing listing = {0};
-    uint64_t size = pass->shard->size, end = 0;
-    int good = listing_read(&listing, pass->shard->path), fault = 0;
-
-    begin_hash(pass);
-    for (size_t i = 0; good > 0 && !fault && i < listing.count; i++) {
-        const struct listing_member *member = &listing.members[i];
-        uint16_t check;
-        good = member->offset == end + BLOCK && member->offset <= size &&
-               member->size <= size - member->offset &&
-               shard_file_is_plain(pass->file, end, member->name, member->size, &check);
-        if (good) {
-            struct index_member place = {.offset = member->offset & INDEX_OFFSET_MAX,
-                                         .header = check,
-                                         .size = member->size & INDEX_SIZE_MAX};
-            fault = add_member(pass, member->name, member->offset, &place);
-            end = member->offset + (member->size + BLOCK - 1) / BLOCK * BLOCK;
-        }
-    }
-    good = good > 0 && !fault && end <= size && size - end >= (uint64_t)2 * BLOCK &&
-           shard_file_only_zeros(pass->file, end);
-    listing_close(&listing);
-    pass->end = end;
-    return fault ? fault : good;
 }
 
 /* Samples come in order, and so do their names. */
@@ -508,22 +528,16 @@ static void note_split(void *context, size_t sample, const char *key)
 static int walk_open_shard(struct pass *pass)
 {
     struct archive_entry *entry = archive_entry_new();
-    int fault = -ENOMEM, listed = 0;
+    int fault = -ENOMEM;
 
-    /* An observer wants to know what is there, whatever a list says. */
-    if (entry && !pass->observer)
-        listed = walk_listed(pass);
-    pass->shard->listed = listed == 1;
-    if (listed) {
-        fault = listed < 0 ? listed : 0;
-    } else if (entry) {
+    while (entry) {
         harvest_clear(pass->harvest);
+        links_close(&pass->links);
         fault = walk_archives(pass, entry);
-    }
-    if (fault == MEET_LINKS) {
-        pass->has_links = true;
-        harvest_clear(pass->harvest);
-        fault = walk_archives(pass, entry);
+        pass->has_links |= fault == MEET_LINKS;
+        pass->no_plain |= fault == MEET_OTHER;
+        if (fault != MEET_LINKS && fault != MEET_OTHER)
+            break;
     }
     if (!fault)
         fault = harvest_end(pass->harvest);
@@ -535,10 +549,14 @@ static int walk_open_shard(struct pass *pass)
     return fault;
 }
 
-int walk_shard(struct harvest *harvest, struct index_shard *shard, size_t number,
-               const struct index_observer *observer)
+static int walk_any_way(struct harvest *harvest, struct index_shard *shard, size_t number,
+                        const struct index_observer *observer, bool no_plain)
 {
-    struct pass pass = {.harvest = harvest, .shard = shard, .number = number, .observer = observer};
+    struct pass pass = {.harvest = harvest,
+                        .shard = shard,
+                        .number = number,
+                        .observer = observer,
+                        .no_plain = no_plain};
     int fault = shard_file_open(&pass.file, shard);
 
     pass.hash = XXH3_createState();
@@ -563,4 +581,16 @@ int walk_shard(struct harvest *harvest, struct index_shard *shard, size_t number
     if (!fault && observer && observer->walked)
         observer->walked(observer->context, number);
     return fault;
+}
+
+int walk_shard(struct harvest *harvest, struct index_shard *shard, size_t number,
+               const struct index_observer *observer)
+{
+    return walk_any_way(harvest, shard, number, observer, false);
+}
+
+int walk_shard_by_libarchive(struct harvest *harvest, struct index_shard *shard, size_t number,
+                             const struct index_observer *observer)
+{
+    return walk_any_way(harvest, shard, number, observer, true);
 }

@@ -98,6 +98,18 @@ class Itself(slow.SlowCase):
         self.assertGreater(storage.state()["bytes"], cold["bytes"])
 
 
+class Indexing(slow.SlowCase):
+    def test_storage_that_answers_late_is_read_ahead(self):
+        """All of one shard in many reads at once, while headers one after the other take a delay each."""
+        n = 80
+        data_set = tars.make_dataset(self.tmp / "shards", n, shards=1, size=lambda i: 90000 + i)
+        storage = self.storage(self.tmp / "shards", "delay_ms=20")
+        mount = self.mount(storage.shards(data_set), "index=none")
+        self.assertEqual(mount.status()["samples"], n)
+        self.assertGreaterEqual(storage.state()["most"], 4)
+        self.assertLess(storage.state()["reads"], n)
+
+
 class Fails(OnStorage):
     def test_an_error_ahead_is_nobodys_until_a_reader_asks(self):
         mount = self.prepare(600)

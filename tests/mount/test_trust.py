@@ -397,6 +397,9 @@ class Storage(slow.SlowCase):
         shards = self.prepare("direct_io")
         with self.slow.failing("%s short %d" % (os.path.basename(shards[1]), self.last_members() + 100)):
             self.refused(self.command(shards, self.mountpoint(), self.options), 1, shards[1], "Input/output error")
+        # What the kernel believes of the file's size is asked again within a second.
+        size = os.stat(os.path.join(self.slow.source, os.path.basename(shards[1]))).st_size
+        harness.wait_until(lambda: os.stat(shards[1]).st_size == size, "the shard's size is seen again")
         self.mount(shards, self.options + ",strict")
 
     def test_short_answers_are_read_on_and_an_early_end_is_eio(self):

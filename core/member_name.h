@@ -1,0 +1,17 @@
+/* A member's path in a tar, as WebDataset takes it apart: the key up to the first dot of the base
+ * name, and the field behind it. Private to core/. */
+#ifndef SHUFFLEFS_MEMBER_NAME_H
+#define SHUFFLEFS_MEMBER_NAME_H
+
+#include "record.h"
+
+#include <stdbool.h>
+
+/* Splits `name` into key and field, both in `room` (of strlen(name) + 3 bytes), one right after the
+ * other, a NUL behind each: the key without `./`, `//`, `..` and a leading slash, which `unsafe`
+ * tells of where it is not harmless; the field in lower case, at *`field`. False: it is no sample's
+ * field, for `reason`. */
+bool member_name_split(const char *name, char *room, char **field, bool *unsafe,
+                       enum index_problem *reason);
+
+#endif
