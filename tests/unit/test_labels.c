@@ -354,7 +354,7 @@ Test(labels, saved_ones_of_another_key_or_shard_are_not_taken)
     reopen("label=json:l");
     LABELS_ARE(4, 6, NONE);
     cr_assert_eq(unlink(folder.shards.paths[0]), 0);
-    folder.shards.count = 0;
+    shards_close(&folder.shards);
     folder_add_tar(
         &folder, "a.tar", "ustar",
         LIST("a.json", "{\"l\": 9, \"m\": 1}", "b.json", "{\"l\": 6, \"m\": 2}", "c.jpg", "1"));
