@@ -111,7 +111,8 @@ bool order_draws(enum order_kind kind);
 
 /* Works out the order of `epoch`. Returns 0, -ENOMEM when the table does not fit, or -EINVAL
  * (samples, places or epoch out of range, or spec or basis lack what the order needs); nothing is
- * reported. Time is O(n): about 20 ms for 1.28 M samples; sequential, contiguous and feistel take
+ * reported. Time is O(n), for weighted and length O(n log n): of
+ * 1.28 M samples about 10 ms, weighted 75, length 240. sequential, contiguous and feistel take
  * neither time nor memory for it. */
 int order_open(struct order **out, const struct order_spec *spec, const struct order_basis *basis,
                uint64_t epoch);
