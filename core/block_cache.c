@@ -33,10 +33,10 @@ enum phase { READING, HELD, FAILED };
 struct held_block_state {
     struct held_block block;
     enum phase phase;
-    unsigned users;   /* who reads it, copies out of it, or waits for it */
-    uint64_t used;    /* when it was last asked for, in ns */
-    uint64_t left;    /* samples that were not taken */
-    uint64_t taken[]; /* bit by sample */
+    unsigned users;    /* who reads it, copies out of it, or waits for it */
+    uint64_t used;     /* when it was last asked for, in ns */
+    uint64_t left;     /* samples that were not taken */
+    uint32_t copied[]; /* bytes that were copied out, by member */
 };
 
 struct block_cache {
@@ -213,18 +213,28 @@ static bool make_room(struct block_cache *cache, uint64_t bytes, uint32_t *slot,
     }
 }
 
+/* Of a sample that has none, nothing is ever asked for. */
+static bool has_bytes(const struct index *index, uint64_t sample)
+{
+    for (uint64_t m = index->first[sample]; m < index->first[sample + 1]; m++)
+        if (index->members[m].size)
+            return true;
+    return false;
+}
+
 /* A block to be read, of which no memory is there yet. NULL: no memory. */
 static struct held_block_state *make_state(const struct block_cache *cache, uint64_t block,
                                            uint64_t from, uint64_t to)
 {
-    uint64_t samples = samples_of(cache, block);
-    struct held_block_state *state = calloc(1, sizeof *state +
-                                                   (samples / 64 + 1) * sizeof *state->taken);
+    const uint32_t *first = cache->index->first;
+    uint64_t start = cache->blocks->starts[block], end = cache->blocks->starts[block + 1];
+    struct held_block_state *state = calloc(1, sizeof *state + (size_t)(first[end] - first[start]) *
+                                                                   sizeof *state->copied);
 
     if (!state)
         return NULL;
     state->block = (struct held_block){
-        .shard = index_shard_of(cache->index, cache->blocks->starts[block]),
+        .shard = index_shard_of(cache->index, start),
         .block = block,
         .from = from,
         .to = to,
@@ -232,7 +242,8 @@ static struct held_block_state *make_state(const struct block_cache *cache, uint
                                                   READER_ALIGN * READER_ALIGN),
         .state = state,
     };
-    state->left = samples;
+    for (uint64_t sample = start; sample < end; sample++)
+        state->left += has_bytes(cache->index, sample);
     state->users = 1;
     if (state->block.memory)
         return state;
@@ -311,18 +322,33 @@ void block_cache_landed(struct block_cache *cache, struct held_block *held, bool
         free_state(state);
 }
 
-void block_cache_release(struct block_cache *cache, struct held_block *held, uint64_t sample,
-                         bool taken)
+/* Whether all bytes of any member of the sample were copied out. The lock is held. */
+static bool is_taken(const struct block_cache *cache, const struct held_block_state *state,
+                     uint64_t sample)
+{
+    const struct index *index = cache->index;
+    uint64_t base = index->first[cache->blocks->starts[state->block.block]];
+
+    for (uint64_t m = index->first[sample]; m < index->first[sample + 1]; m++)
+        if (index->members[m].size && state->copied[m - base] >= index->members[m].size)
+            return true;
+    return false;
+}
+
+void block_cache_release(struct block_cache *cache, struct held_block *held, uint64_t member,
+                         uint64_t bytes)
 {
     struct held_block_state *state = held->state, *gone = NULL;
-    uint64_t at = sample - cache->blocks->starts[held->block], bit = (uint64_t)1 << at % 64;
-    uint32_t victim;
+    uint64_t base = cache->index->first[cache->blocks->starts[held->block]];
+    uint64_t sample = index_sample_of(cache->index, member);
+    uint32_t *copied = &state->copied[member - base], victim;
 
     pthread_mutex_lock(&cache->lock);
     state->users--;
-    if (taken && !(state->taken[at / 64] & bit)) {
-        state->taken[at / 64] |= bit;
-        cache->spent += --state->left == 0;
+    if (!is_taken(cache, state, sample)) {
+        *copied = bytes < UINT32_MAX - *copied ? *copied + (uint32_t)bytes : UINT32_MAX;
+        if (is_taken(cache, state, sample))
+            cache->spent += --state->left == 0;
     }
     if (cache->spent > SPENT_KEPT) {
         victim = find_victim(cache, true);

@@ -48,9 +48,10 @@ enum block_cache_answer block_cache_claim(struct block_cache *cache, uint64_t sa
                                           struct held_block **held);
 /* It was read into `memory`, and stays in use by the caller; or it was not, and is gone. */
 void block_cache_landed(struct block_cache *cache, struct held_block *held, bool good);
-/* `taken`: all that is wanted of `sample` was copied out. */
-void block_cache_release(struct block_cache *cache, struct held_block *held, uint64_t sample,
-                         bool taken);
+/* `bytes` of a member were copied out. A sample is taken once all bytes of one of its members are,
+ * in whatever pieces: not everybody reads every field. */
+void block_cache_release(struct block_cache *cache, struct held_block *held, uint64_t member,
+                         uint64_t bytes);
 /* The sample was found elsewhere, in the page cache. */
 void block_cache_pass(struct block_cache *cache, uint64_t sample);
 

@@ -63,4 +63,10 @@ struct blocks_quality {
 int blocks_window(const struct basis *basis, const struct labels *labels,
                   const struct order_spec *spec, struct blocks_quality *out);
 
+/* What a user has to know of it, in words: that batches are poorer in classes than BLOCKS_NEAR of a
+ * full shuffle's, and which window would do. False: there is nothing to say. */
+#define BLOCKS_WARNING 320
+bool blocks_warning(const struct blocks_quality *quality, const struct order_spec *spec,
+                    char text[BLOCKS_WARNING]);
+
 #endif

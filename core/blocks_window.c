@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -201,4 +202,27 @@ int blocks_window(const struct basis *basis, const struct labels *labels,
         .window = out->window,
     };
     return 0;
+}
+
+bool blocks_warning(const struct blocks_quality *quality, const struct order_spec *spec,
+                    char text[BLOCKS_WARNING])
+{
+    int used;
+
+    if (!quality->known || is_near(quality->entropy, quality->shuffled))
+        return false;
+    used = snprintf(text, BLOCKS_WARNING,
+                    "order=block: with window=%llu and streams=%llu a batch of %llu has samples of "
+                    "%.0f classes, where a full shuffle has %.0f; ",
+                    (unsigned long long)spec->window, (unsigned long long)spec->streams,
+                    (unsigned long long)quality->batch, quality->classes,
+                    quality->classes_shuffled);
+    if (quality->window)
+        snprintf(text + used, BLOCKS_WARNING - (size_t)used,
+                 "window=%llu would come within 5 %% of its entropy",
+                 (unsigned long long)quality->window);
+    else
+        snprintf(text + used, BLOCKS_WARNING - (size_t)used,
+                 "no window mends that: smaller blocks (block=) or fewer streams (streams=) do");
+    return true;
 }

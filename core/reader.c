@@ -380,10 +380,9 @@ static struct held_block *hold_block(struct reader *reader, const struct range *
     return NULL;
 }
 
-/* Takes a range out of the block of `member`, which is read for it if need be; `last`: nothing more
- * will be asked for of its sample. False: it is to be read by itself, which also says what is wrong
- * with it. */
-static bool take_from_block(struct reader *reader, struct range *range, uint64_t member, bool last)
+/* Takes a range out of the block of `member`, which is read for it if need be. False: it is to be
+ * read by itself, which also says what is wrong with it. */
+static bool take_from_block(struct reader *reader, struct range *range, uint64_t member)
 {
     struct held_block *held;
     uint64_t sample, since;
@@ -405,7 +404,7 @@ static bool take_from_block(struct reader *reader, struct range *range, uint64_t
         memcpy(range->header, bytes - INDEX_HEADER_BYTES, INDEX_HEADER_BYTES);
     memcpy(range->buffer, bytes, range->size);
     range->data = range->buffer;
-    block_cache_release(reader->blocks, held, sample, last);
+    block_cache_release(reader->blocks, held, member, range->size);
     learn(reader, false, clock_now_ns() - since);
     return good;
 }
@@ -455,7 +454,7 @@ ssize_t reader_read(struct reader *reader, uint64_t member, void *buffer, size_t
     if (from >= length)
         return 0;
     range.size = size < length - from ? size : (size_t)(length - from);
-    if (take_from_block(reader, &range, member, from + range.size == length) &&
+    if (take_from_block(reader, &range, member) &&
         (from || index_header_check(header) == at->header))
         return (ssize_t)range.size;
     since = clock_now_ns();
@@ -473,15 +472,14 @@ ssize_t reader_read(struct reader *reader, uint64_t member, void *buffer, size_t
 
 /* Reads ahead. */
 
-/* `member` and `last` as in take_from_block(). */
-static int read_range_ahead(struct reader *reader, struct range *range, uint64_t member, bool last)
+static int read_range_ahead(struct reader *reader, struct range *range, uint64_t member)
 {
     uint64_t since, took;
     struct handle *handle;
     bool fresh, around = false;
     const char *why;
 
-    if (take_from_block(reader, range, member, last))
+    if (take_from_block(reader, range, member))
         return 0;
     since = clock_now_ns();
     why = handles_take(reader->handles, range->shard, &handle, &fresh) ? "cannot be opened" : NULL;
@@ -524,7 +522,7 @@ ssize_t reader_read_ahead(struct reader *reader, uint64_t member, char *buffer, 
     range.offset = at->offset + from - before;
     range.size = size + before;
     range.part_of = before ? NULL : at;
-    fault = read_range_ahead(reader, &range, member, from + size == at->size);
+    fault = read_range_ahead(reader, &range, member);
     if (fault)
         return fault;
     if (before && index_header_check(range.data) != at->header)
@@ -552,7 +550,7 @@ int reader_read_members(struct reader *reader, const uint64_t *members, size_t c
         return count ? -E2BIG : 0;
     range.shard = index_shard_of_member(reader->index, members[0]);
     range.size = (size_t)(end - range.offset);
-    fault = read_range_ahead(reader, &range, members[0], true);
+    fault = read_range_ahead(reader, &range, members[0]);
     if (fault)
         return fault;
     for (size_t i = 0; i < count; i++) {

@@ -79,7 +79,9 @@ static const char usage[] =
     "  weights=FILE|balanced       order=weighted: a weight a line, or all classes alike\n"
     "  lengths=FILE|size           order=length: a length a line, or bytes; bucket=B: the global "
     "batch\n"
-    "  window=N                    order=contiguous: neighbours that stay together (1)\n"
+    "  window=N                    order=contiguous: neighbours that stay together (1); block: "
+    "blocks of a pool (64)\n"
+    "  block=SIZE, streams=N       order=block: bytes of a block, streams (8M, 64)\n"
     "  fields=jpg/jpeg/png:cls     which fields appear, with alternatives (all)\n"
     "  label=auto|cls|dir|shard|json:KEY|none  where a sample's class comes from (auto)\n"
     "  readahead=SIZE              most bytes pushed but unread for one reader (256M); 0: none\n"
@@ -264,6 +266,22 @@ static uint64_t readahead_total(const struct config *config)
     return config->readahead_total ? config->readahead_total : memory_limit() / 4;
 }
 
+/* Half of what may be read ahead is for blocks that wait in memory. */
+static int prepare_blocks(struct program *program)
+{
+    const struct config *config = &program->config;
+    const struct basis *basis = &program->dataset.basis;
+    struct blocks_quality quality;
+    int fault = reader_keep_blocks(program->reader, &basis->blocks, config->order.block,
+                                   readahead_total(config) / 2);
+
+    if (!fault)
+        fault = blocks_window(basis, &program->dataset.labels, &config->order, &quality);
+    if (!fault && blocks_warning(&quality, &config->order, program->serve.blocks_warning))
+        report_warning("%s", program->serve.blocks_warning);
+    return fault;
+}
+
 static int open_all(struct program *program)
 {
     struct config *config = &program->config;
@@ -278,8 +296,7 @@ static int open_all(struct program *program)
         return fault;
     fault = reader_open(&program->reader, program->dataset.index, 0, config->direct);
     if (!fault && config->order.kind == ORDER_BLOCK)
-        fault = reader_keep_blocks(program->reader, &program->dataset.basis.blocks,
-                                   config->order.block, readahead_total(config) / 2);
+        fault = prepare_blocks(program);
     if (!fault)
         fault = epochs_open(&program->epochs, &config->order, &program->dataset.basis.order,
                             config->epoch);

@@ -15,6 +15,7 @@
 #include "readahead.h"
 #include "view.h"
 
+#include "../core/blocks.h"
 #include "../core/reader.h"
 
 /* What the operations work on: the session's user data. All outlive the session's loop. */
@@ -24,6 +25,7 @@ struct serve {
     struct names *names;         /* set after the session was made and before its loop runs */
     struct readahead *readahead; /* likewise */
     struct counters counters;
+    char blocks_warning[BLOCKS_WARNING]; /* what order=block does to the batches; "": no harm */
     uint64_t prime;      /* positions from a folder's start whose names a listing instantiates */
     atomic_bool no_open; /* the kernel takes ENOSYS for OPEN: set by init */
 };

@@ -133,8 +133,11 @@ static json_t *storage(const struct reader_figures *figures)
                      "seconds", (double)figures->ns / 1e9, "failed", (json_int_t)figures->failed);
 }
 
+/* Null with other orders. */
 static json_t *blocks(const struct blocks *cut, const struct reader_figures *figures)
 {
+    if (!cut->count)
+        return json_null();
     return json_pack("{s:I, s:I, s:I, s:I, s:I}", "count", (json_int_t)cut->count, "read",
                      (json_int_t)figures->blocks_read, "through_page_cache",
                      (json_int_t)figures->blocks_beside, "held_bytes",
@@ -154,6 +157,8 @@ static json_t *warnings(const struct control *control, const struct readahead_fi
         json_array_append_new(array,
                               json_string("samples differ in their fields: a path of one epoch may "
                                           "be missing in the next; fields= mends that"));
+    if (control->serve->blocks_warning[0])
+        json_array_append_new(array, json_string(control->serve->blocks_warning));
     if (ahead->follow.repeated) {
         snprintf(text, sizeof text,
                  "an epoch was read again, %llu time%s: was .control written between epochs?",
@@ -235,8 +240,7 @@ char *status_text(const struct control *control, size_t *bytes)
     json_object_set_new(root, "hits", number(ahead.follow.hits));
     json_object_set_new(root, "read_latency", read_latency(&counters->latency));
     json_object_set_new(root, "storage", storage(&shards));
-    if (dataset->basis.blocks.count)
-        json_object_set_new(root, "blocks", blocks(&dataset->basis.blocks, &shards));
+    json_object_set_new(root, "blocks", blocks(&dataset->basis.blocks, &shards));
     json_object_set_new(root, "repeated_epochs", number(ahead.follow.repeated));
     json_object_set_new(root, "refused_writes", number(atomic_load(&counters->refused_writes)));
     json_object_set_new(root, "undone_stores", number(atomic_load(&counters->undone_stores)));

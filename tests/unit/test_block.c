@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -423,7 +424,9 @@ Test(block, the_expected_entropy_is_that_of_the_order)
 Test(block, the_window_that_is_named_would_do_and_a_smaller_one_would_not)
 {
     struct made made = make(360, 22, one_class);
+    struct order_spec spec = {.kind = ORDER_BLOCK, .streams = 1, .window = 2};
     struct blocks_quality bad = quality_of(&made, 1, 2), good, less;
+    char text[BLOCKS_WARNING], named[40];
 
     cr_assert(bad.known && bad.ratio < 0.7);
     cr_assert_eq(bad.batch, BLOCKS_BATCH);
@@ -433,6 +436,9 @@ Test(block, the_window_that_is_named_would_do_and_a_smaller_one_would_not)
     less = quality_of(&made, 1, bad.window - 1);
     cr_assert(good.ratio >= BLOCKS_NEAR && good.window == bad.window);
     cr_assert(less.ratio < BLOCKS_NEAR && less.window == bad.window);
+    snprintf(named, sizeof named, "window=%llu would", (unsigned long long)bad.window);
+    cr_assert(blocks_warning(&bad, &spec, text) && strstr(text, named), "%s", text);
+    cr_assert(!blocks_warning(&good, &spec, text));
     unmake(&made);
 }
 
@@ -450,9 +456,12 @@ Test(block, mixed_shards_need_no_window)
 Test(block, no_window_does_where_blocks_are_too_few_for_the_streams)
 {
     struct made made = make(16, 1024, one_class);
+    struct order_spec spec = {.kind = ORDER_BLOCK, .streams = 4096, .window = 64};
     struct blocks_quality quality = quality_of(&made, 4096, 64);
+    char text[BLOCKS_WARNING];
 
     cr_assert(quality.known && quality.ratio < 0.5 && quality.window == 0);
+    cr_assert(blocks_warning(&quality, &spec, text) && strstr(text, "no window"), "%s", text);
     unmake(&made);
 }
 
