@@ -1,0 +1,19 @@
+"""The README's recipes, as they are written there."""
+import textwrap
+
+import harness
+
+
+def recipe(section, word):
+    """The code block of a section that has `word`."""
+    text = (harness.ROOT / "README.md").read_text(encoding="utf-8").split("\n### %s\n" % section)[1].split("\n### ")[0]
+    blocks, block = [], []
+    for line in text.splitlines() + ["."]:
+        if line.startswith("    ") or (block and not line.strip()):
+            block.append(line)
+        elif block:
+            blocks.append(textwrap.dedent("\n".join(block)))
+            block = []
+    found = [block for block in blocks if word in block]
+    assert len(found) == 1, "%d blocks of %s with %s" % (len(found), section, word)
+    return found[0]
