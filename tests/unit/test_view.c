@@ -482,11 +482,12 @@ Test(epochs, orders_come_and_go_under_many_threads)
 Test(epochs, of_a_few_more_epochs_by_turns_than_are_kept_most_are_at_hand)
 {
     enum { EPOCHS = 38, ROUNDS = 3 };
+    const struct order_basis basis = {.samples = 240000};
     struct order_spec spec = {.kind = ORDER_TORCH};
     struct epochs *many;
     unsigned found = 0;
 
-    cr_assert_eq(epochs_open(&many, &spec, &(struct order_basis){.samples = 240000}, 0), 0);
+    cr_assert_eq(epochs_open(&many, &spec, &basis, 0), 0);
     for (unsigned i = 0; i < EPOCHS * (ROUNDS + 1); i++) {
         struct order *order = epochs_peek(many, i % EPOCHS);
         if (order)
