@@ -45,22 +45,22 @@ size_t survey_split(uint64_t places, uint64_t after, uint64_t world, const struc
     return count;
 }
 
-/* Where a run ends past the next one's start. */
+/* Where a run starts before those of lower ranks have ended. */
 static size_t repeats_of_runs(uint64_t places, uint64_t world, const struct plan_deal *deal,
                               uint64_t *repeats, size_t most)
 {
-    uint64_t looked = world < RANKS_LOOKED_AT ? world : RANKS_LOOKED_AT, from = 0;
-    struct plan run, next;
+    uint64_t looked = world < RANKS_LOOKED_AT ? world : RANKS_LOOKED_AT, end = 0, from = 0;
     size_t count = 0;
 
-    plan_open(&run, places, &(struct plan_share){.world = world}, deal);
-    for (uint64_t rank = 1; rank < looked && count < most; rank++, run = next) {
-        plan_open(&next, places, &(struct plan_share){.rank = rank, .world = world}, deal);
-        if (!next.length)
+    for (uint64_t rank = 0; rank < looked && count < most; rank++) {
+        struct plan run;
+        plan_open(&run, places, &(struct plan_share){.rank = rank, .world = world}, deal);
+        if (!run.length)
             continue;
-        from = from > next.start ? from : next.start;
-        for (; from < run.start + run.length && count < most; from++)
+        from = from > run.start ? from : run.start;
+        for (; from < end && from < run.start + run.length && count < most; from++)
             repeats[count++] = from;
+        end = end > run.start + run.length ? end : run.start + run.length;
     }
     return count;
 }
