@@ -88,12 +88,10 @@ struct drawn {
     uint64_t sample;   /* which that is, the lowest of several */
 };
 
-/* Those orders in which a sample may stand at several places of one epoch. */
+/* A sample may stand at several places of one epoch. */
 static bool draws(const struct survey *survey)
 {
-    enum order_kind kind = survey_config(survey)->order.kind;
-
-    return kind == ORDER_WEIGHTED || kind == ORDER_RESAMPLED ||
+    return order_draws(survey_config(survey)->order.kind) ||
            survey_places(survey) > survey->samples;
 }
 

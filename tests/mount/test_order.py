@@ -208,6 +208,53 @@ class OrderProgram(MountCase):
         keys = [line.split("\t")[-1] for line in self.lines("--keys", *data_set.shards, *words)]
         self.assertEqual(keys, [data_set.samples[i].key.decode() for i in indices])
 
+    def test_resumed_epochs_and_parts_are_dealt_as_plain_python_deals_them(self):
+        for n, world, after, parts, run in ((50, 4, 0, 3, 4), (50, 4, 13, 2, 1), (7, 3, 7, 2, 2), (40, 5, 38, 4, 3)):
+            for remainder in ("pad", "drop", "keep"):
+                tail = list(torch_order.epoch_order(n, 8, 1))[after:]
+                left = len(tail) % world
+                if remainder == "drop":
+                    tail = tail[:len(tail) - left]
+                elif remainder == "pad" and left:
+                    tail += itertools.islice(itertools.cycle(list(tail)), world - left)
+                words = ["-n", n, "--seed", 8, "--epoch", 1, "--world", world, "--after", after,
+                         "--remainder", remainder]
+                for rank in range(world):
+                    mine = tail[rank::world]
+                    expected = {None: mine}
+                    for part in range(parts):
+                        expected[part] = [s for p, s in enumerate(mine) if p // run % parts == part]
+                    for part, samples in expected.items():
+                        more = [] if part is None else ["--part", "%d-of-%d" % (part, parts), "--by", run]
+                        with self.subTest(words=words, more=more):
+                            self.assertEqual([int(s) for s in self.lines(*words, "--rank", rank, *more)], samples)
+
+    def test_resumed_epochs_and_parts_equal_the_mount(self):
+        data_set = tars.make_dataset(self.tmp / "shards", 60, shards=3)
+        mount = self.mount(data_set.shards, "world=4,seed=5")
+        words = [*data_set.shards, "--world", 4, "--rank", 2, "--epoch", 3, "--seed", 5]
+        for name, more in (("rank-2-of-4.after-7", ["--after", 7]),
+                           ("rank-2-of-4.part-1-of-3.by-2", ["--part", "1-of-3", "--by", 2]),
+                           ("rank-2-of-4.after-7.part-1-of-3", ["--after", 7, "--part", "1-of-3"])):
+            with self.subTest(name=name):
+                indices = [int(line) for line in self.lines(*words, *more)]
+                self.assertEqual(indices, keyed_indices(mount, "epoch-3", name + ".keys"))
+
+    def test_json_tells_what_the_lines_tell(self):
+        shards = tars.make_dataset(self.tmp / "shards", 30, shards=2, key=lambda i: b"\"%d\\\xc3\xa9" % i).shards
+        shards += tars.make_dataset(self.tmp / "odd", 1, shards=1, key=lambda i: b"\xff").shards
+        words = ["--world", 3, "--part", "0-of-2", "--by", 3, "--after", 4, "--epoch-samples", 40, "--samples", 5,
+                 *shards]
+        lines = self.lines("--rank", "all", "--keys", *words)
+        told = json.loads("\n".join(self.lines("--json", "--rank", "all", "--keys", *words)))
+        head = {"samples": 31, "world": 3, "after": 4, "part": 0, "parts": 2, "by": 3, "epoch_samples": 40}
+        self.assertEqual({name: told[name] for name in head}, head)
+        shown = ["%d\t%d\t%s" % (rank["rank"], sample["sample"], sample["key"] or "\udcff")
+                 for rank in told["ranks"] for sample in rank["samples"]]
+        self.assertEqual(shown, lines)
+        self.assertEqual([rank["length"] for rank in told["ranks"]], [6, 6, 6])
+        self.assertTrue(any("\udcff" in line for line in self.lines("--keys", *shards)))
+
     def test_bad_arguments_are_named(self):
         for words, name in ((["-n", "10", "--world", "2", "--rank", "2"], "2"),
                             (["-n", "10", "--rank", "1"], "rank 0 alone"), (["-n", "x"], "x"),
