@@ -23,6 +23,7 @@ struct compare {
     struct blocks_quality windows[SURVEY_ORDERS_MAX]; /* of each order=block: what would do */
     double reference[QUALITY_FIGURES];
     uint64_t shuffles;
+    struct progress progress;
 };
 
 static int find_shards(const struct survey *survey, struct compare *compare)
@@ -132,8 +133,8 @@ static uint64_t sample_of(const void *context, uint64_t place)
     return order_sample(context, place);
 }
 
-static struct quality_sequence sequence_of(const struct survey *survey, size_t number,
-                                           const struct order *order)
+static struct quality_sequence sequence_of(const struct survey *survey, struct compare *compare,
+                                           size_t number, const struct order *order)
 {
     const struct survey_request *request = survey->request;
 
@@ -143,7 +144,8 @@ static struct quality_sequence sequence_of(const struct survey *survey, size_t n
                                      .world = request->share.world,
                                      .after = request->share.after,
                                      .deal = request->orders[number].config.deal,
-                                     .batch = request->batch};
+                                     .batch = request->batch,
+                                     .progress = &compare->progress};
 }
 
 static int measure(const struct survey *survey, struct compare *compare, size_t number)
@@ -155,7 +157,7 @@ static int measure(const struct survey *survey, struct compare *compare, size_t 
 
     if (fault)
         return fault;
-    sequence = sequence_of(survey, number, order);
+    sequence = sequence_of(survey, compare, number, order);
     if (quality_measure(&compare->space, &sequence, compare->figures[number]) ||
         (spec->kind == ORDER_BLOCK && blocks_window(&survey->bases[number], &survey->dataset.labels,
                                                     spec, &compare->windows[number])))
@@ -167,14 +169,19 @@ static int measure(const struct survey *survey, struct compare *compare, size_t 
 /* One order at a time: each has its table. */
 static int measure_all(const struct survey *survey, struct compare *compare)
 {
-    struct quality_sequence sequence = sequence_of(survey, 0, NULL);
-    int fault = quality_reference(&compare->space, &sequence, compare->reference,
-                                  &compare->shuffles);
+    struct quality_sequence sequence = sequence_of(survey, compare, 0, NULL);
+    uint64_t rounds = quality_shuffles(&sequence) + survey->request->order_count;
+    uint64_t lookups = (compare->space.classes ? 2 : 1) * (sequence.places - sequence.after);
+    int fault;
 
+    compare->shuffles = quality_shuffles(&sequence);
+    progress_open(&compare->progress, "measuring", rounds * lookups, 0, PROGRESS_ITEMS);
+    fault = quality_reference(&compare->space, &sequence, compare->reference);
     if (fault)
-        return survey_no_memory("a full shuffle");
+        survey_no_memory("a full shuffle");
     for (size_t i = 0; !fault && i < survey->request->order_count; i++)
         fault = measure(survey, compare, i);
+    progress_close(&compare->progress);
     return fault;
 }
 

@@ -220,6 +220,15 @@ static void tell_neighbours(const struct neighbours *neighbours, double *figures
     figures[QUALITY_BLOCK_READS] = (double)neighbours->block_reads;
 }
 
+/* A lookup of `sequence`, the `number`th of it. */
+static uint64_t look_up(const struct quality_sequence *sequence, const struct plan *plan,
+                        uint64_t position, uint64_t number)
+{
+    if (sequence->progress && number % QUALITY_STEP == QUALITY_STEP - 1)
+        progress_add(sequence->progress, QUALITY_STEP);
+    return sequence->sample(sequence->context, plan_global(plan, position));
+}
+
 static void open_rank(const struct quality_sequence *sequence, uint64_t rank, struct plan *plan)
 {
     plan_open(
@@ -246,7 +255,7 @@ static int measure_neighbours(const struct quality_space *space,
         open_rank(sequence, rank, &plan);
         begin_rank(neighbours);
         for (uint64_t p = 0; p < plan.length; p++)
-            add_read(neighbours, sequence->sample(sequence->context, plan_global(&plan, p)));
+            add_read(neighbours, look_up(sequence, &plan, p, neighbours->reads));
     }
     if (!fault)
         tell_neighbours(neighbours, figures);
@@ -315,7 +324,7 @@ static int measure_batches(const struct quality_space *space,
     struct batches batches = {0};
     struct batch batch;
     struct plan plan;
-    uint64_t longest;
+    uint64_t longest, reads = 0;
     int fault = batch_open(&batch, space, sequence->batch);
 
     open_rank(sequence, sequence->deal.runs ? sequence->world - 1 : 0, &plan);
@@ -326,8 +335,7 @@ static int measure_batches(const struct quality_space *space,
                 open_rank(sequence, rank, &plan);
             if (p >= plan.length)
                 continue;
-            batch_add(&batch,
-                      space->classes[sequence->sample(sequence->context, plan_global(&plan, p))]);
+            batch_add(&batch, space->classes[look_up(sequence, &plan, p, reads++)]);
             if (batch.size == sequence->batch)
                 batch_end(&batch, &batches);
         }

@@ -1,5 +1,6 @@
 /* How random an order is, and what it costs to read: figures of one epoch, and the same figures of
- * a full shuffle to hold them against. Pure arithmetic: no output, no file, no clock. One thread.
+ * a full shuffle to hold them against. Pure arithmetic but for a line that says how far it is: no
+ * file, no clock. One thread.
  *
  * The figures of neighbours follow each rank's own sequence, as that is what a node reads; those of
  * batches follow the whole job, the ranks in turn, as that is what a step is trained on. Padding
@@ -12,6 +13,7 @@
 #define SHUFFLEFS_SURVEY_QUALITY_H
 
 #include "../core/plan.h"
+#include "../core/progress.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,6 +32,9 @@ enum quality_figure {
     QUALITY_BLOCK_READS,   /* blocks read where the last `pool` of them are kept; all ranks' */
     QUALITY_FIGURES
 };
+
+/* Lookups of one measurement: a read twice where classes are known. */
+#define QUALITY_STEP 65536
 
 #define QUALITY_NO_CLASS UINT32_MAX
 
@@ -53,7 +58,8 @@ struct quality_sequence {
     const void *context;
     uint64_t places, world, after;
     struct plan_deal deal;
-    uint64_t batch; /* samples of the whole job's batch, at least 1 */
+    uint64_t batch;            /* samples of the whole job's batch, at least 1 */
+    struct progress *progress; /* told of lookups, QUALITY_STEP at a time; NULL: nobody is */
 };
 
 /* Fills `figures`; NAN where there is none: of fewer than two reads, of shards where there is one,
@@ -64,10 +70,11 @@ int quality_measure(const struct quality_space *space, const struct quality_sequ
 
 /* The means of the same figures over full shuffles, dealt as `sequence` is but in turn: each a
  * permutation by core/draw.h with a fixed seed (or as many one after the other as the places take),
- * so that all machines get the same. Small epochs are shuffled more often: `*shuffles` says how
- * often. 4 or 8 bytes a place of memory. 0 or -ENOMEM. */
+ * so that all machines get the same. Small epochs are shuffled more often,
+ * quality_shuffles() times. 4 or 8 bytes a place of memory. 0 or -ENOMEM. */
 int quality_reference(const struct quality_space *space, const struct quality_sequence *sequence,
-                      double *figures, uint64_t *shuffles);
+                      double *figures);
+uint64_t quality_shuffles(const struct quality_sequence *sequence);
 
 /* A figure's name in JSON, and in text. */
 const char *quality_name(enum quality_figure figure);

@@ -58,15 +58,21 @@ static int add_shuffles(const struct quality_space *space, const struct quality_
     return fault;
 }
 
-int quality_reference(const struct quality_space *space, const struct quality_sequence *sequence,
-                      double *figures, uint64_t *shuffles)
+uint64_t quality_shuffles(const struct quality_sequence *sequence)
 {
     uint64_t work = sequence->places + sequence->world;
     uint64_t count = (PLACES_SHUFFLED + work - 1) / work;
+
+    return count < SHUFFLES_MOST ? count : SHUFFLES_MOST;
+}
+
+int quality_reference(const struct quality_space *space, const struct quality_sequence *sequence,
+                      double *figures)
+{
+    uint64_t count = quality_shuffles(sequence);
     struct order_table one, table = {0};
     int fault = order_table_open(&one, space->samples, space->samples);
 
-    count = count < SHUFFLES_MOST ? count : SHUFFLES_MOST;
     for (int f = 0; f < QUALITY_FIGURES; f++)
         figures[f] = 0;
     if (!fault)
@@ -75,7 +81,6 @@ int quality_reference(const struct quality_space *space, const struct quality_se
         fault = add_shuffles(space, sequence, &one, &table, count, figures);
     for (int f = 0; f < QUALITY_FIGURES; f++)
         figures[f] /= (double)count;
-    *shuffles = count;
     order_table_close(&one);
     order_table_close(&table);
     return fault;

@@ -173,6 +173,13 @@ class Survey(MountCase):
         self.assertGreaterEqual(enough["ratio"], 0.95)
         self.assertIn("window=%d is enough" % small["enough"], self.run_program(*words, "--window", small["enough"]))
 
+    def test_how_far_it_is_shows_on_a_terminal_alone(self):
+        words = (self.program, "-n", 6000000, "--quality", "--order", "sequential")
+        code, said = harness.on_terminal(words)
+        self.assertEqual(code, 0)
+        self.assertIn(b"measuring", said)
+        self.assertEqual(harness.run(words).stderr, "")
+
     # -- table
 
     def test_the_table_is_what_the_ranks_have(self):
