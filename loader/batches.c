@@ -211,11 +211,11 @@ int batches_release(struct batches *batches, struct sl_batch *batch)
     for (size_t i = 0; i < pipeline->slots.count; i++) {
         struct slot *slot = &pipeline->slots.slots[i];
 
-        if (&slot->batch != batch || slot->state != SLOT_HELD)
+        if (&slot->batch != batch || slot->state != SLOT_HELD || slot->released)
             continue;
-        pipeline_free_slot(pipeline, slot);
-        pipeline->held--;
-        pipeline_assign(pipeline);
+        slot->released = true;
+        if (!slot->tensors)
+            pipeline_take_back(pipeline, slot);
         result = 0;
     }
     if (result)
@@ -259,9 +259,15 @@ int batches_open(struct batches *batches, const struct sl_config *config, struct
     return 0;
 }
 
-void batches_close(struct batches *batches)
+void batches_stop(struct batches *batches)
 {
     crew_stop(batches->crew);
+    batches->crew = NULL;
+    pipeline_close_source(&batches->pipeline);
+}
+
+void batches_free(struct batches *batches)
+{
     pipeline_close(&batches->pipeline);
     pthread_mutex_destroy(&batches->seeking);
 }

@@ -16,7 +16,11 @@ struct batches {
 
 /* On an error nothing is left to be closed, and the fault has its text. */
 int batches_open(struct batches *batches, const struct sl_config *config, struct fault *fault);
-void batches_close(struct batches *batches);
+
+/* Ends the threads and closes files; batches that were handed out stay as they are. */
+void batches_stop(struct batches *batches);
+/* After that: the memory. */
+void batches_free(struct batches *batches);
 
 int batches_seek(struct batches *batches, uint64_t epoch, uint64_t after);
 int batches_next(struct batches *batches, struct sl_batch **out, int milliseconds);

@@ -47,6 +47,13 @@ void pipeline_free_slot(struct pipeline *pipeline, struct slot *slot)
     slot->state = SLOT_FREE;
 }
 
+void pipeline_take_back(struct pipeline *pipeline, struct slot *slot)
+{
+    pipeline_free_slot(pipeline, slot);
+    pipeline->held--;
+    pipeline_assign(pipeline);
+}
+
 /* The stream is at its end, or cannot be read on: now the number of rows is known. */
 void pipeline_end_stream(struct pipeline *pipeline, int error)
 {
@@ -161,15 +168,23 @@ int pipeline_open(struct pipeline *pipeline, const struct sl_config *config, str
     return 0;
 }
 
+void pipeline_close_source(struct pipeline *pipeline)
+{
+    catalog_close(pipeline->catalog);
+    tarstream_close(pipeline->stream);
+    ring_close(&pipeline->ring);
+    free(pipeline->rows);
+    pipeline->catalog = NULL;
+    pipeline->stream = NULL;
+    pipeline->rows = NULL;
+}
+
 void pipeline_close(struct pipeline *pipeline)
 {
     for (size_t i = 0; i < pipeline->slots.count && pipeline->slots.slots; i++)
         pipeline_free_slot(pipeline, &pipeline->slots.slots[i]);
-    catalog_close(pipeline->catalog);
-    tarstream_close(pipeline->stream);
+    pipeline_close_source(pipeline);
     slots_close(&pipeline->slots);
-    ring_close(&pipeline->ring);
-    free(pipeline->rows);
     free(pipeline->slot_of);
     if (pipeline->state)
         pipeline->backend->close(pipeline->state);

@@ -92,7 +92,9 @@ struct fed_row {
 
 /* Settings, place and memory, without an epoch. On an error nothing is left to be closed. */
 int pipeline_open(struct pipeline *pipeline, const struct sl_config *config, struct fault *fault);
-/* Once no thread is left. */
+/* Once no thread is left: closes files, and gives back what batches are not in. */
+void pipeline_close_source(struct pipeline *pipeline);
+/* The rest, too. */
 void pipeline_close(struct pipeline *pipeline);
 
 /* All that follow: under the lock. */
@@ -103,6 +105,8 @@ uint64_t pipeline_rows_wanted(const struct pipeline *pipeline);
 /* Gives free slots to the next batches. */
 void pipeline_assign(struct pipeline *pipeline);
 void pipeline_free_slot(struct pipeline *pipeline, struct slot *slot);
+/* A held slot that nobody has any more: free for the next batch. */
+void pipeline_take_back(struct pipeline *pipeline, struct slot *slot);
 
 /* The stream has ended, by an error or not: the number of rows is known from here on. */
 void pipeline_end_stream(struct pipeline *pipeline, int error);

@@ -2,7 +2,7 @@
  * What they do is in batches.c. */
 #include "shuffleload.h"
 
-#include "batches.h"
+#include "export.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -10,11 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-struct sl_loader {
-    struct batches batches;
-    pid_t owner;
-};
 
 /* What sl_error(NULL) and sl_error(loader) give to this thread. */
 static _Thread_local struct fault open_fault, told;
@@ -91,6 +86,20 @@ int sl_release(struct sl_loader *loader, struct sl_batch *batch)
     if (!is_ours(loader))
         return -EOWNERDEAD;
     return batches_release(&loader->batches, batch);
+}
+
+int sl_export(struct sl_loader *loader, const struct sl_batch *batch, enum sl_array array,
+              unsigned how, void **tensor)
+{
+    if (tensor)
+        *tensor = NULL;
+    if (!loader)
+        return -EINVAL;
+    if (!is_ours(loader))
+        return -EOWNERDEAD;
+    if (!tensor)
+        return refuse(loader, "sl_export() without a place for the tensor");
+    return export_array(loader, batch, array, how, tensor);
 }
 
 int sl_seek(struct sl_loader *loader, uint64_t epoch, uint64_t after)
@@ -210,8 +219,8 @@ void sl_close(struct sl_loader *loader)
 {
     if (!loader || !is_ours(loader))
         return;
-    batches_close(&loader->batches);
-    free(loader);
+    batches_stop(&loader->batches);
+    export_free_loader(loader);
 }
 
 const char *sl_error(struct sl_loader *loader)

@@ -238,6 +238,32 @@ SL_API int sl_next(struct sl_loader *loader, struct sl_batch **batch, int millis
 /* Gives a batch back; it may be overwritten from here on. 0, or -EINVAL: it is not held. */
 SL_API int sl_release(struct sl_loader *loader, struct sl_batch *batch);
 
+/* The arrays of a batch. */
+enum sl_array {
+    SL_ARRAY_DATA = 0,
+    SL_ARRAY_LABELS = 1,
+    SL_ARRAY_LENGTHS = 2,
+    SL_ARRAY_MASK = 3,
+    SL_ARRAY_STATUSES = 4,
+    SL_ARRAY_POSITIONS = 5,
+};
+
+/* How sl_export() does it: bits, or 0. */
+enum {
+    SL_EXPORT_VERSIONED = 1, /* a DLManagedTensorVersioned (DLPack 1.0), not a DLManagedTensor */
+    SL_EXPORT_COPY = 2,      /* in memory of its own, which keeps nothing of the loader */
+};
+
+/* An array of a held batch as a DLPack tensor, for numpy, torch and others that take one: the same
+ * memory, its shape and strides, and a deleter, which the consumer calls. While tensors of a batch
+ * are alive its slot is not written to, and counts as held, also after sl_release() of the batch;
+ * and from such a batch more tensors can be made. Any thread may call a deleter, at any time, also
+ * after sl_close(): until the last one the batches' memory stays (and the loader, for this function
+ * alone), while threads and files end at once. In a child of fork() a deleter frees the tensor
+ * and nothing of the loader. 0; -EINVAL: the batch is not held, or has no such array; -ENOMEM. */
+SL_API int sl_export(struct sl_loader *loader, const struct sl_batch *batch, enum sl_array array,
+                     unsigned how, void **tensor);
+
 /* Starts `epoch` from its beginning: what was made ahead is dropped, batches held stay as they are.
  * On a mount that is the folder of that epoch, under epoch-E/: no control file is touched, and what
  * others read does not move. Elsewhere the order is the same in each epoch, and only the random
@@ -301,8 +327,8 @@ SL_API int sl_stats(struct sl_loader *loader, struct sl_stats *stats);
  * or sl_seek() starts anew. Any thread; not from a signal handler. */
 SL_API void sl_cancel(struct sl_loader *loader);
 
-/* Stops the threads and frees everything, batches that are held too. NULL is fine. Returns when all
- * threads have ended: after the reads under way. */
+/* Stops the threads and frees everything, batches that are held too, but for those with tensors
+ * (sl_export()). NULL is fine. Returns when all threads have ended: after the reads under way. */
 SL_API void sl_close(struct sl_loader *loader);
 
 /* The text of the last error of a loader; NULL: of the last sl_open() of this thread. Valid until

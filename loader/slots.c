@@ -125,6 +125,7 @@ void slots_begin(struct slots *slots, struct slot *slot, uint64_t epoch, uint64_
     (void)slots;
     slot->state = SLOT_FILLING;
     slot->done = 0;
+    slot->released = false;
     slot->error = 0;
     slot->bad_row = UINT64_MAX;
     slot->batch.epoch = epoch;

@@ -9,12 +9,18 @@
 #include "settings.h"
 #include "tally.h"
 
+#include <stdbool.h>
+
 enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_SETTLING, SLOT_READY, SLOT_HELD };
 
 struct slot {
     struct sl_batch batch; /* what the caller sees; first, so that a batch tells its slot */
     enum slot_state state; /* guarded by the pipeline's lock */
     uint64_t done;         /* rows written; guarded by the pipeline's lock */
+    /* Of a held one, guarded by the pipeline's lock: tensors made of it that are alive, and whether
+     * the caller has given it back. Held it is while either has it. */
+    uint64_t tensors;
+    bool released;
     /* The first bad row so far, and why; guarded by the pipeline's lock. */
     uint64_t bad_row;
     char bad_text[512];
