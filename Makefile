@@ -53,6 +53,7 @@ help:
 	@echo 'make check      the plain unit and mount tests alone'
 	@echo 'make san        the sanitizer builds'"'"' tests alone'
 	@echo 'make lint       warnings as errors, clang-format, clang-tidy, cppcheck'
+	@echo 'make python     a wheel of the Python package, in $(BUILD)/python; make test-python, make lint-python'
 	@echo 'make fuzz       the decoders on broken input, with clang and libFuzzer (FUZZ_SECONDS=60)'
 	@echo 'make bench      side by side with ext4, squashfuse_ll and ratarmount; build/bench.md (PHOTOS=DIR, BENCH_ARGS=...)'
 	@echo 'make install    to $$(DESTDIR)$(PREFIX)'
@@ -149,6 +150,7 @@ lint:
 	@scripts/install-deps build lint
 	$(Q)$(MAKE) --no-print-directory BUILD=build/lint WERROR=-Werror all $(MOUNT_TESTS:%=build/lint/%)
 	@scripts/lint $(SOURCES)
+	@scripts/lint-python
 
 format:
 	clang-format -i $(SOURCES)
@@ -218,7 +220,7 @@ uninstall:
 clean:
 	rm -rf build
 
-include loader/rules.mk
+include loader/rules.mk python/rules.mk
 
 -include $(shell find $(BUILD) -name '*.d' -not -path '$(BUILD)/asan/*' -not -path '$(BUILD)/tsan/*' -not -path '$(BUILD)/lint/*' 2>/dev/null)
 .SECONDARY:

@@ -1,0 +1,262 @@
+"""Keyword arguments, errors, and the library's structs as the header has them."""
+
+import ctypes
+import errno
+import inspect
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+
+import case
+import shuffleload
+from case import ROOT, Case
+from shuffleload import _library, _settings
+
+HEADER = ROOT / "loader" / "shuffleload.h"
+STRUCTS = {
+    "sl_config": _library.Config,
+    "sl_batch": _library.BatchStruct,
+    "sl_position": _library.PositionStruct,
+    "sl_stats": _library.StatsStruct,
+}
+
+
+class Structs(Case):
+    pictures = 0
+
+    @unittest.skipUnless(shutil.which("cc"), "needs cc")
+    def test_every_member_stands_where_the_compiler_puts_it(self):
+        lines = []
+        for name, struct in STRUCTS.items():
+            lines.append(f'printf("{name} %zu\\n", sizeof(struct {name}));')
+            for field in struct._fields_:
+                lines.append(f'printf("{name}.{field[0]} %zu\\n", offsetof(struct {name}, {field[0]}));')
+        source = self.tmp / "structs.c"
+        source.write_text(
+            f'#include <stdio.h>\n#include "{HEADER}"\nint main(void) {{ {" ".join(lines)} return 0; }}\n', encoding="utf-8"
+        )
+        subprocess.run(["cc", "-o", self.tmp / "structs", source], check=True)
+        told = subprocess.run([self.tmp / "structs"], check=True, capture_output=True, text=True).stdout.splitlines()
+        ours = []
+        for name, struct in STRUCTS.items():
+            ours.append(f"{name} {ctypes.sizeof(struct)}")
+            ours += [f"{name}.{field[0]} {getattr(struct, field[0]).offset}" for field in struct._fields_]
+        self.assertEqual(ours, told)
+
+    def test_every_member_of_the_header_is_there_and_in_the_documentation(self):
+        header = re.sub(r"/\*.*?\*/", "", HEADER.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for name, struct in STRUCTS.items():
+            body = re.search(rf"^struct {name} \{{(.*?)^\}};", header, re.DOTALL | re.MULTILINE).group(1)
+            members = re.findall(r"(\w+)(?:\[\d+\])*(?=[,;])", body)
+            self.assertEqual([field[0] for field in struct._fields_], members)
+        told = set(re.findall(r"\w+", shuffleload.Loader.__doc__))
+        settings = [field[0] for field in _library.Config._fields_ if field[0] != "size"]
+        parameters = list(inspect.signature(shuffleload.Loader).parameters)
+        self.assertEqual(parameters, [*settings, "device"])
+        self.assertEqual(set(parameters) - told, set())
+        self.assertEqual([*shuffleload.Stats._fields], [field[0] for field in _library.StatsStruct._fields_][1:])
+        self.assertEqual([*shuffleload.Position._fields], [field[0] for field in _library.PositionStruct._fields_][1:])
+
+    def test_words_are_the_headers_constants(self):
+        header = HEADER.read_text(encoding="utf-8")
+        for prefix, words in (
+            ("SOURCE_", shuffleload.Source),
+            ("", shuffleload.Output),
+            ("CROP_", [word for word in shuffleload.Crop if word.name != "STRETCH"]),
+            ("", [shuffleload.Crop.STRETCH]),
+            ("BAD_", shuffleload.Bad),
+            ("SAMPLE_", shuffleload.Status),
+            ("", [shuffleload.Crop.STRETCH]),
+        ):
+            for word in words:
+                self.assertIn(f"SL_{prefix}{word.name} = {int(word)},", header)
+        for name in ("PARTIAL", "END", "TIMEOUT", "ARRAY_DATA", "ARRAY_POSITIONS", "EXPORT_VERSIONED", "EXPORT_COPY"):
+            self.assertIn(f"SL_{name} = {getattr(_library, name)},", header)
+
+
+class Arguments(Case):
+    def test_all_settings_reach_the_library(self):
+        config = _settings.configure(
+            {
+                "path": pathlib.Path("/x"),
+                "source": "mount_tar",
+                "output": shuffleload.Output.BYTES,
+                "field": "txt",
+                "rank": 2**64 - 1,
+                "drop_last": True,
+                "bad": 1,
+                "crop": "Centre",
+                "flip": 1,
+                "mean": (1, 2, 3),
+                "padding": 255,
+                "seed": None,
+            }
+        )
+        self.assertEqual(config.size, ctypes.sizeof(config))
+        self.assertEqual((config.path, config.source, config.output, config.field), (b"/x", 2, 3, b"txt"))
+        self.assertEqual((config.rank, config.drop_last, config.bad, config.crop), (2**64 - 1, 1, 1, 1))
+        self.assertEqual((config.flip, list(config.mean), config.padding, config.seed), (1, [1, 2, 3], 255, 0))
+
+    def test_what_does_not_fit_is_named_and_never_cut(self):
+        for settings, kind, word in (
+            ({"batch_size": -1}, ValueError, "batch_size"),
+            ({"batch_size": 2**64}, ValueError, "batch_size"),
+            ({"batch_size": 65537}, ValueError, "batch_size"),
+            ({"width": 2**32 + 8}, ValueError, "width"),
+            ({"workers": 2**31}, ValueError, "workers"),
+            ({"workers": 2.0}, TypeError, "workers"),
+            ({"flip": 2}, ValueError, "flip"),
+            ({"flip": "often"}, ValueError, "often"),
+            ({"output": "float64"}, ValueError, "'float32_nchw'"),
+            ({"bad": 17}, ValueError, "bad"),
+            ({"mean": (1, 2)}, ValueError, "mean"),
+            ({"mean": 0.5}, TypeError, "mean"),
+            ({"deviation": (1, -1, 1)}, ValueError, "deviation"),
+            ({"field": ".jpg"}, ValueError, "field"),
+            ({"field": 7}, TypeError, ""),
+            ({"path": "a\0b"}, ValueError, "path"),
+            ({"device": "cuda"}, ValueError, "device"),
+            ({"wrold": 2}, TypeError, "wrold"),
+        ):
+            with self.subTest(settings), self.assertRaises(kind) as told:
+                shuffleload.Loader(**{"path": self.folder, **settings})
+            self.assertIn(word, str(told.exception))
+
+    def test_errors_are_the_built_in_ones_too_and_have_the_librarys_text(self):
+        missing = self.tmp / "none"
+        with self.assertRaises(FileNotFoundError) as told:
+            self.loader(missing)
+        self.assertIsInstance(told.exception, shuffleload.ShuffleloadError)
+        self.assertIsInstance(told.exception, OSError)
+        self.assertEqual(told.exception.errno, errno.ENOENT)
+        self.assertIn(str(missing), str(told.exception))
+        with self.assertRaises(shuffleload.ShuffleloadValueError) as told:
+            self.loader(crop="centre", shorter=4)
+        self.assertEqual(told.exception.errno, errno.EINVAL)
+        empty = self.tmp / "empty"
+        empty.mkdir()
+        with self.assertRaises(shuffleload.ShuffleloadError) as told:
+            self.loader(empty)
+        self.assertEqual(told.exception.errno, errno.ENODATA)
+        (self.folder / "003.png").write_bytes(b"no picture")
+        with self.loader(bad="fail") as loader:
+            batches = iter(loader)
+            for _ in range(2):
+                with self.assertRaises(shuffleload.ShuffleloadError) as told:
+                    next(batches)
+                self.assertIn("003.png", str(told.exception))
+            with self.assertRaises(shuffleload.ShuffleloadError):
+                loader.seek(0, 2**63)
+
+    def test_paths_are_bytes_text_or_path_objects_in_any_encoding(self):
+        odd = os.fsencode(self.tmp) + b"/\xff\xe4"
+        os.rename(self.folder, odd)
+        for path in (odd, os.fsdecode(odd), pathlib.Path(os.fsdecode(odd))):
+            with self.loader(path) as loader:
+                self.assertEqual(len(next(iter(loader))), 8)
+
+    def test_a_library_that_is_missing_or_too_old_says_what_to_do(self):
+        package = self.tmp / "package"
+        shutil.copytree(ROOT / "python" / "shuffleload", package / "shuffleload")
+        other = re.search(r"\S*/libc\.so\S*", pathlib.Path("/proc/self/maps").read_text(encoding="utf-8")).group()
+        for library in ("/nonexistent.so", other):
+            environment = {**os.environ, "PYTHONPATH": str(package), "SHUFFLELOAD_LIBRARY": library}
+            done = self.python("import shuffleload", env=environment)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr.splitlines()[-1], f"^ImportError.*{library}.*SHUFFLELOAD_LIBRARY")
+
+    def test_a_copy_in_the_package_comes_before_the_environments(self):
+        package = self.tmp / "package"
+        shutil.copytree(ROOT / "python" / "shuffleload", package / "shuffleload")
+        own = package / "shuffleload" / _library.SONAME
+        shutil.copy(os.environ["SHUFFLELOAD_LIBRARY"], own)
+        environment = {**os.environ, "PYTHONPATH": str(package), "SHUFFLELOAD_LIBRARY": "/nonexistent"}
+        told = self.runs("import shuffleload._library as l\nprint(l.PATH)", env=environment)
+        self.assertEqual(told, f"{own}\n")
+
+
+class Epochs(Case):
+    def numbers(self, loader):
+        return [batch.number for batch in loader]
+
+    def test_a_for_is_a_whole_epoch_and_len_its_batches(self):
+        with self.loader(batch_size=7, hold=3) as loader:
+            self.assertEqual(len(loader), 6)
+            self.assertEqual(self.numbers(loader), list(range(6)))
+            loader.set_epoch(1)
+            for batch in loader:
+                self.assertEqual(batch.epoch, 1)
+                if batch.number == 2:
+                    break
+            self.assertEqual(self.numbers(loader), list(range(6)))
+            self.assertEqual(loader.epoch, 1)
+            self.assertTrue(loader)
+        with self.loader(batch_size=7, drop_last=True) as loader:
+            self.assertEqual((len(loader), self.numbers(loader)), (5, list(range(5))))
+
+    def test_an_epoch_that_nobody_asked_for_again_is_told_once_it_starts(self):
+        with self.loader() as loader:
+            self.numbers(loader)
+            with self.assertWarnsRegex(shuffleload.RepeatedEpochWarning, "epoch 0 .*set_epoch"):
+                self.numbers(loader)
+            loader.set_epoch(0)  # asked for, as in an evaluation
+            with case.no_warnings():
+                self.numbers(loader)
+
+    def test_an_iterator_of_before_is_over(self):
+        with self.loader() as loader:
+            before = iter(loader)
+            next(before)
+            after = iter(loader)
+            self.assertEqual(next(after).number, 0)
+            with self.assertRaisesRegex(RuntimeError, "over"):
+                next(before)
+            loader.set_epoch(4)
+            with self.assertRaisesRegex(RuntimeError, "over"):
+                next(after)
+
+    def test_a_tars_length_is_not_known_before_its_end(self):
+        import tars
+
+        tar = tars.write_shard(self.tmp / "s.tar", [(b"%03d.png" % i, case.png(i)) for i in range(10)])
+        with self.loader(tar) as loader:
+            if loader.position().batches is None:  # its reader may have got to the end already
+                with self.assertRaisesRegex(TypeError, "not known"):
+                    len(loader)
+            self.assertEqual([len(batch) for batch in loader], [8, 2])
+            self.assertEqual(len(loader), 2)
+
+    def test_a_checkpoint_goes_on_with_the_next_sample(self):
+        whole, state = [], None
+        with self.loader(batch_size=4, crop="random_resized", flip=0.5, seed=9) as loader:
+            loader.set_epoch(2)
+            for batch in loader:
+                whole.append((batch.names, bytes(batch.images.view())))
+                if batch.number == 3:
+                    state = loader.state_dict()
+        self.assertEqual((state["epoch"], state["after"]), (2, 16))
+        with self.loader(batch_size=4, crop="random_resized", flip=0.5, seed=9) as loader:
+            loader.load_state_dict(state)
+            self.assertEqual([(batch.names, bytes(batch.images.view())) for batch in loader], whole[4:])
+            self.assertEqual(len(loader), 6)
+            loader.set_epoch(2)
+            self.assertEqual(len(self.numbers(loader)), 10)
+        with self.loader(batch_size=5, epoch=state["epoch"], after=state["after"]) as loader:
+            self.assertEqual(next(iter(loader)).names[0], "016.png")
+
+    def test_a_checkpoint_of_other_numbers_or_data_is_refused_and_nothing_moves(self):
+        with self.loader(seed=1) as loader:
+            next(iter(loader))
+            state = loader.state_dict()
+            for wrong, word in (({"seed": 2}, "seed"), ({"fingerprint": "0-0"}, "fingerprint"), ({"version": 9}, "state_dict")):
+                with self.assertRaisesRegex(ValueError, word):
+                    loader.load_state_dict({**state, **wrong})
+            with self.assertRaisesRegex(ValueError, "state_dict"):
+                loader.load_state_dict({})
+            for epoch, after in ((-1, 0), (2**64, 0), (0, "1")):
+                with self.assertRaises(ValueError):
+                    loader.seek(epoch, after)
+            self.assertEqual(loader.state_dict(), state)
