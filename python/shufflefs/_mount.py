@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import errno
 import json
 import os
@@ -10,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 import weakref
 from types import TracebackType
@@ -201,17 +201,31 @@ def mount(
 
 
 def _start(command: List[str], errors: IO[bytes], started: List[subprocess.Popen[bytes]]) -> None:
-    """Appends the process. An interrupt within Popen would leave one that nobody knows: so it is made in a thread, where none
-    arrives, and that is waited for in any case."""
-    with concurrent.futures.ThreadPoolExecutor(1) as threads:
-        process = threads.submit(
-            lambda: started.append(
+    """Appends the process. An exception out of a signal handler, as a KeyboardInterrupt, within Popen would leave one that
+    nobody knows: so it is made in a thread, where none arrives, and waited for whatever happens here."""
+    failed: List[BaseException] = []
+    done = threading.Event()
+
+    def start() -> None:
+        try:
+            started.append(
                 subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
                 )
             )
-        )
-        process.result()
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            done.set()
+
+    try:
+        threading.Thread(target=start, name="shufflefs-start").start()
+        done.wait()
+    except BaseException:
+        done.wait(_PATIENCE)
+        raise
+    if failed:
+        raise failed[0]
 
 
 def _wait(process: subprocess.Popen[bytes], path: str, before: int, timeout: Optional[float], errors: IO[bytes]) -> None:

@@ -109,7 +109,8 @@ class Case(unittest.TestCase):
 
     def python(self, script, *arguments, wait=60, **more):
         """Runs a script in an interpreter of its own. Returns what became of it."""
-        command = [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)]
+        # Python 3.12 and later warns of every fork() of a process with threads; some scripts mean to do that.
+        command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(script), *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, timeout=wait, stdin=subprocess.DEVNULL, **more)
 
     def runs(self, script, *arguments, **more):

@@ -88,7 +88,7 @@ class Mounts(OnMounts):
     def test_options_are_words_numbers_and_text_with_commas(self):
         log = self.tmp / "a, b\\c.log"
         with shufflefs.mount(self.set.shards, log=log, strict=True, drop_last=False, label=None, order="sequential") as mount:
-            self.assertTrue(log.exists())
+            harness.wait_until(log.exists, "the log is there")
             self.assertEqual(mount.status()["order"], "sequential")
 
     def test_what_does_not_answer_in_time_is_ended(self):
