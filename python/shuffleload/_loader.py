@@ -191,12 +191,17 @@ class Loader:
         self._pending: Optional[_memory.Lease] = None  # being fetched, when something came in between
         self._after = 0  # of the last batch that was handed out, or where the epoch began
         pointer = ctypes.c_void_p()
-        status = _library.sl_open(ctypes.byref(pointer), config)
-        if status:
-            raise error_of(status, _library.error_text(None))
-        self._pointer = pointer.value
-        _alive.add(self)
-        self._after = self._ask_position().after
+        try:
+            status = _library.sl_open(ctypes.byref(pointer), config)
+            if status:
+                raise error_of(status, _library.error_text(None))
+            self._pointer = pointer.value
+            self._after = self._ask_position().after
+            _alive.add(self)
+        except BaseException:  # an interrupt, say, with the loader open already
+            self._pointer = None
+            _library.sl_close(pointer)
+            raise
 
     # Ends.
 
@@ -235,7 +240,7 @@ class Loader:
 
     def __del__(self) -> None:
         # Nobody has it, so nobody is in it.
-        if getattr(self, "_pointer", None) is not None and not _exiting and self._owner == os.getpid():
+        if getattr(self, "_pointer", None) is not None and _exiting is False and self._owner == os.getpid():
             _library.sl_close(self._pointer)
 
     def __reduce__(self) -> NoReturn:

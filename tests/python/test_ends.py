@@ -210,6 +210,17 @@ class Interrupted(Case):
                 self.assertEqual([batch.number for batch in loader], list(range(5)))
                 unittest.mock.patch.stopall()
 
+    def test_an_interrupt_that_comes_with_the_open_loader_leaves_no_thread(self):
+        real = _library.sl_open
+
+        def interrupt(*arguments):
+            self.assertEqual(real(*arguments), 0)
+            raise KeyboardInterrupt
+
+        with unittest.mock.patch.object(_library, "sl_open", interrupt), self.assertRaises(KeyboardInterrupt):
+            self.loader()
+        self.assertEqual(threads(), [])
+
     def test_an_interrupt_ends_the_wait_for_a_close_that_hangs(self):
         release = threading.Event()
         self.addCleanup(release.set)
