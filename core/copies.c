@@ -183,24 +183,37 @@ static const char *copy_fault(int fd, const struct full_note *full)
     return NULL;
 }
 
-bool copies_find(struct copies *copies, const char *name, struct copy_note *note)
+/* A copy that is there and right. `fault` says what is wrong with one that is there, NULL: nothing.
+ */
+static bool find(struct copies *copies, const char *name, struct copy_note *note,
+                 const char **fault)
 {
     struct full_note full;
-    const char *fault = "its note is missing or damaged";
     char file[COPIES_FILE];
     int fd;
 
+    *fault = NULL;
     copies_file(file, name, COPIES_TAR);
     fd = openat(copies->folder, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return false;
-    if (read_note(copies, name, &full))
-        fault = copy_fault(fd, &full);
+    *fault = read_note(copies, name, &full) ? copy_fault(fd, &full)
+                                            : "its note is missing or damaged";
     close(fd);
+    *note = full.note;
+    return !*fault;
+}
+
+bool copies_find(struct copies *copies, const char *name, struct copy_note *note)
+{
+    const char *fault;
+    bool found = find(copies, name, note, &fault);
+    char file[COPIES_FILE];
+
+    copies_file(file, name, COPIES_TAR);
     if (fault)
         report_warning("%s/%s: %s; unpacked again", copies->path, file, fault);
-    *note = full.note;
-    return !fault;
+    return found;
 }
 
 /* Copies that grow. */
@@ -298,7 +311,7 @@ int copies_begin(struct copies *copies, const char *name, bool wait, struct copy
                  struct copy_note *note)
 {
     struct copy *copy = calloc(1, sizeof *copy);
-    char file[COPIES_FILE];
+    const char *wrong; /* said by copies_find() */
     int fault;
 
     if (!copy)
@@ -316,9 +329,7 @@ int copies_begin(struct copies *copies, const char *name, bool wait, struct copy
     }
     XXH3_128bits_reset(copy->sum);
     /* Whoever held the lock may have made it. */
-    copies_file(file, name, COPIES_TAR);
-    if (faccessat(copies->folder, file, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
-        copies_find(copies, name, note)) {
+    if (find(copies, name, note, &wrong)) {
         copy_abandon(copy);
         return 1;
     }

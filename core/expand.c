@@ -134,7 +134,19 @@ static int expand_gzip(struct gzip *gzip)
 static bool is_truncated(const struct shard_file *file, const char *text)
 {
     return file->offset >= file->read.size && (strcasestr(text, "truncated") != NULL ||
-                                          strstr(text, "No progress is possible") != NULL);
+                                               strstr(text, "No progress is possible") != NULL);
+}
+
+/* Behind the last stream of a kind, libarchive ignores what is there in silence (bzip2, lz4, lzma)
+ * or takes all for corrupt (xz, zstd). Zeros are what tapes leave. As expand(). */
+static int look_behind(struct shard_file *file, uint64_t from, struct expand_fault *fault)
+{
+    if (from < file->read.size && !shard_file_only_zeros(file, from) && !file->fault) {
+        fault->kind = EXPAND_TRAILING;
+        fault->offset = from;
+        snprintf(fault->text, sizeof fault->text, "something else follows the compressed stream");
+    }
+    return -file->fault;
 }
 
 static int expand_archive(struct archive *archive, struct shard_file *file,
@@ -162,7 +174,7 @@ static int expand_archive(struct archive *archive, struct shard_file *file,
         return -file->fault;
     if (result == ARCHIVE_EOF) {
         fault->sound = given;
-        return 0;
+        return look_behind(file, (uint64_t)archive_filter_bytes(archive, -1), fault);
     }
     if (archive_errno(archive) == ENOMEM)
         return -ENOMEM;

@@ -237,28 +237,44 @@ Test(unpack, members_of_gzip_are_one_stream_and_zeros_behind_them_are_nothing)
     end();
 }
 
-Test(unpack, what_stands_behind_gzip_is_warned_of_each_time_and_changes_nothing)
+/* libarchive reads the first bytes of what follows before it knows better, at most so many. */
+#define LOOKED_AT 4
+
+static void expect_trailing(const char *filter)
 {
     size_t size, used, room = 4 << 20;
-    char *tar, *packed = malloc(room), place[64];
+    char *tar, *packed = malloc(room), *end_of_line;
+    const char *line;
 
     begin();
     tar = make_tar(3, 1, &size);
-    cr_assert(pack("gzip", tar, size, packed, room, &used));
-    snprintf(place, sizeof place, "compressed byte %zu: ", used);
-    memcpy(packed + used, "garbage", 7);
-    folder_add_bytes(&folder, "a.tar", packed, used + 7);
-    for (int i = 0; i < 2; i++) {
-        report_watch(NULL);
-        cr_assert_eq(unpack_with(0), 0);
-        expect_copy(0, tar, size);
-        cr_assert_eq(figures().faulty, 1);
-        cr_assert(report_watch("a.tar: compressed byte") != NULL);
-        cr_assert(report_watch(place) != NULL);
+    if (pack(filter, tar, size, packed, room, &used)) {
+        memcpy(packed + used, "garbage", 7);
+        folder_add_bytes(&folder, "a.tar", packed, used + 7);
+        for (int i = 0; i < 2; i++) {
+            unsigned long long place;
+            report_watch(NULL);
+            cr_assert_eq(unpack_with(0), 0);
+            expect_copy(0, tar, size);
+            cr_assert_eq(figures().faulty, 1, "%s", filter);
+            line = report_watch("a.tar: compressed byte");
+            cr_assert(line != NULL, "%s", filter);
+            place = strtoull(strstr(line, "byte ") + 5, &end_of_line, 10);
+            cr_assert(*end_of_line == ':' && place >= used && place <= used + LOOKED_AT,
+                      "%s: %llu of %zu", filter, place, used);
+        }
     }
     free(tar);
     free(packed);
     end();
+}
+
+Test(unpack, what_stands_behind_a_stream_is_warned_of_each_time_and_changes_nothing)
+{
+    expect_trailing("gzip");
+    expect_trailing("bzip2");
+    expect_trailing("lz4");
+    expect_trailing("lzma");
 }
 
 /* Packed bytes of which `cut` are missing at the end: the copy is a beginning of the tar. */
