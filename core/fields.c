@@ -326,46 +326,95 @@ static void add_name(char *text, size_t room, const char *between, const char *n
         snprintf(text + used, room - used, "%s%s", used ? between : "", name);
 }
 
+/* What tells a sample apart from its label: the image extensions; where there is none, the field
+ * that most samples have. */
+static void mark_contents(const struct index *index, const uint64_t *samples, bool *contents)
+{
+    size_t most = index->field_count;
+    bool any = false;
+
+    for (size_t f = 0; f < index->field_count; f++) {
+        contents[f] = samples[f] && is_image(index->fields[f]);
+        any |= contents[f];
+        if (samples[f] && strcmp(index->fields[f], "cls") != 0 &&
+            (most == index->field_count || samples[f] > samples[most]))
+            most = f;
+    }
+    if (!any && most < index->field_count)
+        contents[most] = true;
+}
+
+/* Of the samples that have contents, how many there are, and how many have each field. */
+static uint64_t count_among(const struct index *index, const bool *contents, uint64_t *among)
+{
+    uint64_t kept = 0;
+
+    for (uint64_t s = 0; s < index->sample_count; s++) {
+        bool has = false;
+        for (uint64_t m = index->first[s]; m < index->first[s + 1]; m++)
+            has |= contents[index->members[m].field];
+        kept += has;
+        for (uint64_t m = index->first[s]; has && m < index->first[s + 1]; m++)
+            among[index->members[m].field]++;
+    }
+    return kept;
+}
+
+/* The `fields=` with which all samples that are left have the same fields: their contents, and what
+ * all of them have besides. Returns how many are left. */
+static uint64_t advise(const struct index *index, const uint64_t *samples, bool makes_cls,
+                       char *text, size_t room)
+{
+    bool *contents = calloc(index->field_count + 1, sizeof *contents);
+    uint64_t *among = calloc(index->field_count + 1, sizeof *among), kept = 0;
+
+    *text = '\0';
+    if (contents && among) {
+        mark_contents(index, samples, contents);
+        kept = count_among(index, contents, among);
+        for (size_t f = 0; f < index->field_count; f++)
+            if (contents[f])
+                add_name(text, room, "/", index->fields[f]);
+        for (size_t f = 0; f < index->field_count; f++)
+            if (!contents[f] && kept && among[f] == kept &&
+                !(makes_cls && strcmp(index->fields[f], "cls") == 0))
+                add_name(text, room, ":", index->fields[f]);
+        if (makes_cls && kept)
+            add_name(text, room, ":", "cls");
+    }
+    free(contents);
+    free(among);
+    return kept;
+}
+
 bool fields_warn_uneven(const struct index *index, bool makes_cls)
 {
-    uint64_t *samples = calloc(index->field_count + 1, sizeof *samples);
-    char images[512] = "", others[512] = "";
+    uint64_t *samples = calloc(index->field_count + 1, sizeof *samples), kept;
+    char advice[512], without[64] = "";
     size_t rarest = index->field_count;
-    uint64_t with_images = 0;
 
     if (!samples)
         return false;
     for (uint64_t m = 0; m < index->member_count; m++)
         samples[index->members[m].field]++;
-    for (size_t f = 0; f < index->field_count; f++) {
-        if (makes_cls && strcmp(index->fields[f], "cls") == 0)
-            continue;
+    for (size_t f = 0; f < index->field_count; f++)
         if (samples[f] && samples[f] < index->sample_count &&
+            !(makes_cls && strcmp(index->fields[f], "cls") == 0) &&
             (rarest == index->field_count || samples[f] < samples[rarest]))
             rarest = f;
-        if (samples[f] && is_image(index->fields[f])) {
-            add_name(images, sizeof images, "/", index->fields[f]);
-            with_images += samples[f];
-        } else if (samples[f] == index->sample_count) {
-            add_name(others, sizeof others, ":", index->fields[f]);
-        }
-    }
-    if (makes_cls)
-        add_name(others, sizeof others, ":", "cls");
-    /* Fewer images than samples: then they are no alternatives of one field that all have. */
-    if (images[0] && with_images >= index->sample_count) {
-        if (others[0])
-            add_name(images, sizeof images, ":", others);
-    } else {
-        snprintf(images, sizeof images, "%s", others);
-    }
-    if (rarest < index->field_count)
+    if (rarest < index->field_count) {
+        kept = advise(index, samples, makes_cls, advice, sizeof advice);
+        if (kept < index->sample_count)
+            snprintf(without, sizeof without, ", and leaves out %llu sample%s",
+                     (unsigned long long)(index->sample_count - kept),
+                     index->sample_count - kept == 1 ? "" : "s");
         report_warning("samples differ in their fields (%llu of %llu %s '%s'), so a path of one "
-                       "epoch may be missing "
-                       "in the next%s%s%s",
+                       "epoch may be missing in the next%s%s%s%s",
                        (unsigned long long)samples[rarest], (unsigned long long)index->sample_count,
                        samples[rarest] == 1 ? "has" : "have", index->fields[rarest],
-                       images[0] ? "; fields=" : "", images, images[0] ? " mends that" : "");
+                       kept ? "; fields=" : "", kept ? advice : "", kept ? " mends that" : "",
+                       kept ? without : "");
+    }
     free(samples);
     return rarest < index->field_count;
 }

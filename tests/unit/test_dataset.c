@@ -115,6 +115,24 @@ Test(fields, warns_of_uneven_samples_with_what_mends_it)
     end();
 }
 
+/* Labels alone are nothing to train on. */
+Test(fields, the_advice_keeps_the_pictures)
+{
+    begin();
+    folder_add_tar(
+        &folder, "a.tar", "ustar",
+        LIST("a.jpg", "1", "a.cls", "1", "b.png", "1", "b.cls", "1", "b.json", "1", "c.cls", "1"));
+    cr_assert_eq(open_with(NULL), 0);
+    cr_assert(report_watch("fields=jpg/png:cls mends that, and leaves out 1 sample") != NULL);
+    end();
+    begin();
+    folder_add_tar(&folder, "a.tar", "ustar",
+                   LIST("a.npy", "1", "a.cls", "1", "b.npy", "1", "b.cls", "1", "c.cls", "1"));
+    cr_assert_eq(open_with(NULL), 0);
+    cr_assert(report_watch("fields=npy:cls mends that, and leaves out 1 sample") != NULL);
+    end();
+}
+
 Test(fields, primary_is_the_named_one_or_the_image_or_the_first)
 {
     begin();
