@@ -68,7 +68,9 @@ static void judge_split(const struct check_split *split, struct check_problems *
     if (split->shortest == 0) {
         snprintf(why, sizeof why, "%" PRIu64 " samples for %" PRIu64 " ranks", split->places,
                  split->world);
-        check_problems_add(problems, CHECK_EMPTY_RANK, CHECK_NO_SHARD, NULL, 0, why);
+        check_problems_add_ranks(problems, CHECK_EMPTY_RANK,
+                                 split->longest ? split->world - split->longer_ranks : split->world,
+                                 why);
     }
     if (split->longest != split->shortest) {
         snprintf(why, sizeof why, "%" PRIu64 " ranks have %" PRIu64 " samples, the others %" PRIu64,

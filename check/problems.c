@@ -102,6 +102,15 @@ void check_problems_add(struct check_problems *problems, unsigned kind, size_t s
     pthread_mutex_unlock(&problems->lock);
 }
 
+void check_problems_add_ranks(struct check_problems *problems, unsigned kind, uint64_t ranks,
+                              const char *why)
+{
+    check_problems_add(problems, kind, CHECK_NO_SHARD, NULL, 0, why);
+    pthread_mutex_lock(&problems->lock);
+    problems->groups[kind].count += ranks - 1;
+    pthread_mutex_unlock(&problems->lock);
+}
+
 void check_problems_add_member(struct check_problems *problems, unsigned kind,
                                const struct index *index, uint64_t member, const char *why)
 {

@@ -45,6 +45,10 @@ void check_problems_close(struct check_problems *problems); /* NULL is fine */
 void check_problems_add(struct check_problems *problems, unsigned kind, size_t shard,
                         const char *member, uint64_t offset, const char *why);
 
+/* The same of `ranks` ranks, one or more, with one example. */
+void check_problems_add_ranks(struct check_problems *problems, unsigned kind, uint64_t ranks,
+                              const char *why);
+
 /* The same of a member of the index, named by its key and field. */
 void check_problems_add_member(struct check_problems *problems, unsigned kind,
                                const struct index *index, uint64_t member, const char *why);

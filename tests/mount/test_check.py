@@ -133,7 +133,9 @@ class Check(CheckCase):
             self.assertEqual((split["padding"], split["dropped"], split["longest_rank"], split["shortest_rank"]),
                              (padding, dropped, *ranks))
             self.assertEqual({group["kind"]: group["count"] for group in found["problems"]}, kinds)
-        self.assertEqual(self.kinds(*shards, "-o", "remainder=drop,world=11", code=1), {"empty-rank": 1})
+        self.assertEqual(self.kinds(*shards, "-o", "remainder=drop,world=11", code=1), {"empty-rank": 11})
+        self.assertEqual(self.kinds(*shards, "-o", "remainder=keep,world=10000", code=1),
+                         {"empty-rank": 9990, "uneven-ranks": 1})
         self.assertIn("fewer shards than ranks", self.check(*shards, "--world", "3").stdout)
 
     def test_usage_is_told_apart_from_faults(self):
