@@ -55,7 +55,8 @@ static struct epochs_at at_of(const struct track *track)
 
 static void count_repetition(struct follow *follow, struct track *track)
 {
-    if (!track->again || track->counted || follow->may_repeat)
+    if (!track->again || track->counted || follow->may_repeat || !trust_in_order(&track->order) ||
+        passes_have_no_order(&follow->passes, track->path, at_of(track)))
         return;
     track->counted = true;
     follow->repeated++;
@@ -97,8 +98,11 @@ static void note_pass(struct follow *follow, struct track *track, uint64_t posit
         probe(track, position);
     if (!track->reading)
         return;
+    if (trust_in_no_order(&track->order))
+        passes_no_order(&follow->passes, track->path, at_of(track));
     count_repetition(follow, track);
-    if (position + 1 == track->plan.length && track->begun < FOLLOW_MARK_EVERY)
+    if (position + 1 == track->plan.length && track->begun < FOLLOW_MARK_EVERY &&
+        trust_passed_all(track))
         passes_finish(&follow->passes, track->path, at_of(track), field);
 }
 
@@ -202,14 +206,20 @@ void follow_listed(struct follow *follow, const struct view_node *folder, uint64
 }
 
 /* From the end to the start, that is another pass, however short the way: who came to the end is
- * followed no more. */
-static void end_passes(struct follow *follow, uint64_t folder)
+ * followed no more. Returns how it was read. */
+static struct track_steps end_passes(struct follow *follow, uint64_t folder)
 {
+    struct track_steps order = {0};
+
     for (unsigned i = 0; i < TRACKS; i++) {
         struct track *track = &follow->tracks[i];
-        if (track->folder == folder && track->head > 0 && track->head + 1 == track->plan.length)
+        if (track->folder == folder && track->head > 0 && track->head + 1 == track->plan.length) {
+            order = track->order;
             follow_release(follow, track);
+        }
     }
+    order.last = 0; /* the way back is no step */
+    return order;
 }
 
 /* See fs/classes.h. */
@@ -222,16 +232,18 @@ void follow_looked(struct follow *follow, const struct view_node *folder, uint64
                    uint64_t field)
 {
     struct track *track = follow_find(follow, folder->inode, position);
+    struct track_steps before = {0};
     struct order *order;
 
     if (position == 0) {
-        end_passes(follow, folder->inode);
+        before = end_passes(follow, folder->inode);
         track = follow_find(follow, folder->inode, position);
     }
     if (!track) {
         track = follow_start(follow, folder, position);
         if (track) {
             track->unsure = is_unsure(folder);
+            track->order = before;
             note_pass(follow, track, position, field);
         }
         return;
@@ -335,6 +347,8 @@ static void read_sample(struct follow *follow, const struct seen *seen)
     track->member = seen->member;
     count_read(follow, track, position, seen);
     track_add_field(track, follow->index, order, seen->field, &follow->total);
+    if (!was_probed(follow, seen->sample))
+        trust_step(track, position);
     follow->fields = track->fields;
     meet(follow, track, order, position, seen->field, true);
     doubt(follow, track, order, position, seen->sample, seen->again);

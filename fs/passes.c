@@ -7,6 +7,8 @@
 
 /* The entry of a folder that was told of, whatever the field. */
 #define TOLD 0
+/* The one of a folder that is read in no order: no field is several at once. */
+#define NO_ORDER UINT64_MAX
 
 static uint64_t hash_of(const char *path, struct epochs_at at, uint64_t field)
 {
@@ -43,6 +45,16 @@ bool passes_are_finished(const struct passes *passes, const char *path, struct e
                          uint64_t field)
 {
     return is_known(passes, hash_of(path, at, field));
+}
+
+void passes_no_order(struct passes *passes, const char *path, struct epochs_at at)
+{
+    enter(passes, hash_of(path, at, NO_ORDER));
+}
+
+bool passes_have_no_order(const struct passes *passes, const char *path, struct epochs_at at)
+{
+    return is_known(passes, hash_of(path, at, NO_ORDER));
 }
 
 bool passes_repeat(struct passes *passes, const char *path, struct epochs_at at)

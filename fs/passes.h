@@ -23,6 +23,9 @@ void passes_finish(struct passes *passes, const char *path, struct epochs_at at,
 /* Whether it was. */
 bool passes_are_finished(const struct passes *passes, const char *path, struct epochs_at at,
                          uint64_t field);
+/* It is read in no order, so that nothing is said of its passes; whether that was noted. */
+void passes_no_order(struct passes *passes, const char *path, struct epochs_at at);
+bool passes_have_no_order(const struct passes *passes, const char *path, struct epochs_at at);
 /* It is being read again, in some field. True the first time that this is said of it. */
 bool passes_repeat(struct passes *passes, const char *path, struct epochs_at at);
 

@@ -15,6 +15,12 @@
 /* Of a track whose folder was not looked up yet. */
 #define TRACK_FOLDER_UNKNOWN UINT64_MAX
 
+/* READs in a folder, of what was not dropped to see whether it is read: how many went on from the
+ * one before, and how many back. Of both passes, where one follows the other. */
+struct track_steps {
+    uint64_t reads, ups, downs, last;
+};
+
 struct track {
     uint64_t folder; /* inode; 0: free */
     uint64_t serial; /* new for each use of this place */
@@ -35,9 +41,10 @@ struct track {
     uint64_t bytes;    /* of the files between head and next */
     uint64_t limit;    /* most of them */
     uint64_t used;     /* when it was last met, in events */
-    unsigned steps;  /* times that the reader was met where it was expected, less those where not */
-    uint64_t reads;  /* since it was begun */
-    uint64_t looks;  /* LOOKUPs, likewise */
+    unsigned steps; /* times that the reader was met where it was expected, less those where not */
+    uint64_t reads; /* since it was begun */
+    uint64_t looks; /* LOOKUPs, likewise */
+    struct track_steps order;
     uint64_t mark;   /* the last one met */
     unsigned marks;  /* and how many came one after the other */
     bool trusted;    /* it reads in order: see fs/trust.h */

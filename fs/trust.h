@@ -20,6 +20,17 @@ void trust_shaken(struct track *track);
 /* It was met, by a READ or by a LOOKUP; track->head is where it is. Sets track->trusted. */
 void trust_met(struct track *track, uint64_t position, bool read);
 
+/* A pass over a folder, in order or not: a reader in no order, as a loader is that shuffles by
+ * itself, comes to the last sample at any time, and is no pass. It is trusted soon where the folder
+ * is small, so READs alone tell: of a reader in order, most are not seen, as it finds what was
+ * pushed. */
+void trust_step(struct track *track, uint64_t position);
+/* Nothing speaks against order; there is clearly none. Neither: too few steps, of both kinds. */
+bool trust_in_order(const struct track_steps *order);
+bool trust_in_no_order(const struct track_steps *order);
+/* The reader, at the folder's end, came there in order and by way of what lies before it. */
+bool trust_passed_all(const struct track *track);
+
 /* Whether its names should be looked up ahead of it: it is trusted, or looks them up in order. */
 bool trust_to_look(const struct track *track);
 

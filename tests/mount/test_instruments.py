@@ -104,6 +104,16 @@ class Instruments(MountCase):
         self.assertIn("current/rank-0: epoch 0", lines[0])
         self.assertTrue(any("read again" in warning for warning in mount.status()["warnings"]))
 
+    def test_reading_in_no_order_is_no_second_pass(self):
+        """As a loader does that shuffles by itself: each file once an epoch, the epoch's order its own."""
+        for n in (20, 60, 200):
+            mount = self.prepare(n)
+            for epoch in range(4):
+                for position in random.Random(epoch).sample(range(n), n):
+                    mount.read(*FOLDER, "%08d.jpg" % position)
+            self.assertEqual((mount.status()["repeated_epochs"], mount.stderr()), (0, ""), n)
+            mount.unmount()
+
     def test_epochs_in_turn_and_looking_at_files_are_no_second_pass(self):
         mount = self.prepare(1500)
         for epoch in (0, 1, 2):
