@@ -1,11 +1,11 @@
 /* The command line. Owns nothing. */
 #include "options.h"
 
+#include "../core/command_line.h"
 #include "../core/report.h"
 #include "../core/shards.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -123,7 +123,7 @@ static bool take_option(struct check_request *request, int option, const char *b
     case SAMPLES:
         return request->samples = true;
     default:
-        return false; /* getopt named it */
+        return false; /* reported */
     }
 }
 
@@ -156,7 +156,7 @@ enum check_command check_options(struct check_request *request, int count, char 
         report_error("the current folder: %s", strerror(errno));
         return CHECK_FAULT;
     }
-    while ((option = getopt_long(count, arguments, "j:c:o:hV", options, NULL)) != -1) {
+    while ((option = command_line_next(count, arguments, ":j:c:o:hV", options)) != -1) {
         if (option == 'h' || option == 'V')
             return option == 'h' ? CHECK_HELP : CHECK_VERSION;
         if (!take_option(request, option, base))

@@ -9,6 +9,7 @@
 #include "view.h"
 
 #include "../core/clock.h"
+#include "../core/command_line.h"
 #include "../core/output.h"
 #include "../core/report.h"
 #include "../core/version.h"
@@ -16,7 +17,6 @@
 #include <archive.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -129,6 +129,36 @@ static int add_shards(struct program *program, char **names, size_t count, const
     return fault ? fault : shards_check(&program->config.shards);
 }
 
+/* What is kept below the mount point would be out of sight from the moment that the mount answers.
+ */
+static bool keeps_below(const struct program *program)
+{
+    const struct config *config = &program->config;
+    const char *const kept[][2] = {
+        {"index", config->index}, {"unpacked", config->unpacked}, {"log", config->log}};
+
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (kept[i][1] && mountpoint_hides(program->mountpoint, kept[i][1])) {
+            report_error("%s=%s lies in the mount point, where the mount hides it", kept[i][0],
+                         kept[i][1]);
+            return true;
+        }
+    return false;
+}
+
+/* A file that cannot be read is a matter of usage, as what is wrong in it. */
+static bool can_read(const char *file)
+{
+    struct stat status;
+    int fault = stat(file, &status) || access(file, R_OK) ? errno
+                : S_ISDIR(status.st_mode)                 ? EISDIR
+                                                          : 0;
+
+    if (fault)
+        report_error("%s: %s", file, strerror(fault));
+    return !fault;
+}
+
 /* Reads the command line. 0: mount; else the exit code plus one. */
 static int read_arguments(struct program *program, int count, char **arguments, char **lists)
 {
@@ -139,7 +169,7 @@ static int read_arguments(struct program *program, int count, char **arguments, 
     size_t list_count = 0;
     int option, fault;
 
-    while ((option = getopt_long(count, arguments, "fc:o:dvhV", options, NULL)) != -1) {
+    while ((option = command_line_next(count, arguments, ":fc:o:dvhV", options)) != -1) {
         switch (option) {
         case 'f':
             program->foreground = true;
@@ -163,7 +193,7 @@ static int read_arguments(struct program *program, int count, char **arguments, 
             print_version();
             return output_end() ? EXIT_FAULT + 1 : 1;
         default:
-            return EXIT_USAGE + 1; /* getopt named the option */
+            return EXIT_USAGE + 1; /* reported */
         }
     }
     if (!getcwd(base, sizeof base)) {
@@ -174,6 +204,8 @@ static int read_arguments(struct program *program, int count, char **arguments, 
         return fail_usage("no mount point given") + 1;
     if (!file && optind + 1 == count)
         return fail_usage("no shards, or no mount point, given") + 1;
+    if (file && !can_read(file))
+        return EXIT_USAGE + 1;
     fault = read_settings(program, file, lists, list_count, base);
     /* A wrong option is a matter of usage; a shard or a file that is not there is not. */
     if (fault)
@@ -182,7 +214,7 @@ static int read_arguments(struct program *program, int count, char **arguments, 
     if (add_shards(program, arguments + optind, (size_t)(count - optind - 1), base) ||
         mountpoint_prepare(arguments[count - 1], &program->mountpoint))
         return EXIT_FAULT + 1;
-    return 0;
+    return keeps_below(program) ? EXIT_USAGE + 1 : 0;
 }
 
 /* libfuse's own words, as one line of ours. */

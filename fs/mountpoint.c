@@ -251,3 +251,23 @@ void mountpoint_read_ahead(const struct stat *root, unsigned kilobytes)
     fprintf(file, "%u\n", kilobytes);
     fclose(file);
 }
+
+bool mountpoint_hides(const char *mountpoint, const char *path)
+{
+    size_t length = strlen(mountpoint);
+    char *there = strdup(path), *found = NULL;
+    bool hides;
+
+    /* The part of it that is there, links followed. */
+    while (there && *there && !(found = realpath(there, NULL))) {
+        char *slash = strrchr(there, '/');
+        if (!slash)
+            break;
+        *slash = '\0';
+    }
+    hides = found && strncmp(found, mountpoint, length) == 0 &&
+            (found[length] == '\0' || found[length] == '/');
+    free(found);
+    free(there);
+    return hides;
+}

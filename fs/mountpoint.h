@@ -2,6 +2,7 @@
 #ifndef SHUFFLEFS_MOUNTPOINT_H
 #define SHUFFLEFS_MOUNTPOINT_H
 
+#include <stdbool.h>
 #include <sys/stat.h>
 
 /* Resolves `path` to an absolute one (allocated in *absolute) and sees to it that it is an empty
@@ -9,6 +10,10 @@
  * taken away first. 0, or a negative errno, reported: it is missing, no folder, not empty, a live
  * mount, somebody else's dead one; or there is no /dev/fuse, or no right. */
 int mountpoint_prepare(const char *path, char **absolute);
+
+/* Whether `path`, absolute, lies in the mount point (as mountpoint_prepare() gave it), or will when
+ * it is made: a mount there hides it. */
+bool mountpoint_hides(const char *mountpoint, const char *path);
 
 /* Ends the connection of a shufflefs mount at `path` whose daemon is gone, so that nobody waits for
  * answers; if nobody uses it, it is unmounted too. Needs privilege; silent without. */

@@ -1,6 +1,7 @@
 /* Command lines. Owns nothing. */
 #include "options.h"
 
+#include "../core/command_line.h"
 #include "../core/config.h"
 #include "../core/report.h"
 
@@ -67,20 +68,9 @@ bool options_take_all(int count, char **arguments, const struct option *known,
 {
     int option;
 
-    /* getopt would name arguments[0], which is no program. */
-    opterr = 0;
     optind = 1;
-    while (!*help && (option = getopt_long(count, arguments, ":h", known, NULL)) != -1) {
-        if (option == '?' || option == ':') {
-            /* A letter may stand anywhere in its argument, which is then not yet behind us. */
-            const char letter[] = {'-', (char)optopt, '\0'};
-            report_error(option == ':' ? "%s needs a value"
-                                       : "%s: there is no such option, or it takes no value",
-                         optopt > 0 && optopt < OPTIONS_FIRST ? letter : arguments[optind - 1]);
+    while (!*help && (option = command_line_next(count, arguments, ":h", known)) != -1)
+        if (option == '?' || !take(context, option))
             return false;
-        }
-        if (!take(context, option))
-            return false;
-    }
     return true;
 }

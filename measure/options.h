@@ -4,12 +4,13 @@
 #ifndef SHUFFLEFS_OPTIONS_H
 #define SHUFFLEFS_OPTIONS_H
 
-#include <getopt.h>
+#include "../core/command_line.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
 /* Codes of options without a letter start here. */
-#define OPTIONS_FIRST 256
+#define OPTIONS_FIRST COMMAND_LINE_FIRST
 
 bool options_number(const char *option, uint64_t least, uint64_t most, uint64_t *value);
 bool options_small(const char *option, unsigned least, unsigned most, unsigned *value);

@@ -1,12 +1,12 @@
 /* The command line of shufflefs-pack. Owns nothing; looks at no file. */
 #include "options.h"
 
+#include "../core/command_line.h"
 #include "../core/config.h"
 #include "../core/report.h"
 #include "../loader/cores.h"
 #include "../loader/image.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,7 +197,7 @@ static bool take_picture_option(struct pack_options *options, int option)
         options->damaged = (enum pack_damaged)chosen;
         return true;
     default:
-        return false; /* getopt named it */
+        return false; /* reported */
     }
 }
 
@@ -230,7 +230,9 @@ static bool take_option(struct pack_options *options, int option, unsigned *limi
         return true;
     case INDEX:
         options->index = optarg;
-        return true;
+        if (!*optarg)
+            report_error("--index: an empty name; it is a path, or none");
+        return *optarg;
     case FROM:
         if (!take_choice("--from", optarg, from, 2, &chosen))
             return false;
@@ -282,7 +284,7 @@ bool pack_options_parse(struct pack_options *options, int count, char **argument
         .limit_value = SHARD_SIZE_DEFAULT,
         .quality = QUALITY_DEFAULT,
     };
-    while ((option = getopt_long(count, arguments, "o:j:vhV", long_options, NULL)) != -1) {
+    while ((option = command_line_next(count, arguments, ":o:j:vhV", long_options)) != -1) {
         if (option == 'h' || option == 'V') {
             options->help = option == 'h';
             options->version = option == 'V';

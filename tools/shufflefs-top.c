@@ -1,11 +1,11 @@
 /* shufflefs-top: watches a mount. Owns nothing but its arguments. */
+#include "../core/command_line.h"
 #include "../core/output.h"
 #include "../core/report.h"
 #include "../core/version.h"
 #include "../top/terminal.h"
 #include "../top/watch.h"
 
-#include <getopt.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <math.h>
@@ -87,7 +87,7 @@ static bool take_option(struct watch *watch, bool *once, int option)
     case 'n':
         return take_count(optarg, &watch->count);
     default:
-        return false; /* getopt named it */
+        return false; /* reported */
     }
 }
 
@@ -123,7 +123,7 @@ int main(int count, char **arguments)
     output_open();
     report_program("shufflefs-top");
     setlocale(LC_CTYPE, "");
-    while ((option = getopt_long(count, arguments, "n:hV", options, NULL)) != -1) {
+    while ((option = command_line_next(count, arguments, ":n:hV", options)) != -1) {
         if (option == 'h') {
             fputs(usage, stdout);
             return output_end() ? EXIT_FAULT : 0;

@@ -36,6 +36,8 @@ class Words(MountCase):
 
     def test_unknown_words_are_usage_errors(self):
         self.refused([harness.binary(), "--nothing"], 2, "nothing")
+        for program in ("shufflefs", "shufflefs-check", "shufflefs-pack", "shufflefs-top"):
+            self.refused([harness.binary(program), "--nothing"], 2, program + ": --nothing: there is no such option")
         self.refused([harness.binary(), "-Z"], 2, "Z")
         self.refused([harness.binary(), "-o"], 2)
 
@@ -54,6 +56,19 @@ class Refused(MountCase):
 
     def test_no_shards(self):
         self.refuse([], 2)
+
+    def test_a_configuration_file_that_cannot_be_read_is_a_usage_error(self):
+        for file in (self.tmp / "none.conf", self.tmp):
+            for before in ([harness.binary()], [harness.binary("shufflefs-check")]):
+                self.refused([*before, "-c", str(file), self.shard, self.mountpoint()], 2, file)
+
+    def test_what_the_mount_would_hide(self):
+        where = self.mountpoint()
+        (self.tmp / "link").symlink_to(where)
+        for option, path in (("index", where + "/set.index"), ("index", where), ("unpacked", where + "/a/b"),
+                             ("log", str(self.tmp / "link" / "log"))):
+            self.refuse([self.shard], 2, option + "=" + path, "hides", options=option + "=" + path, where=where)
+        self.assertEqual(os.listdir(where), [])
 
     def test_a_missing_shard(self):
         self.refuse([self.shard, self.tmp / "absent.tar"], 1, self.tmp / "absent.tar")

@@ -236,6 +236,10 @@ class Contents(PackCase):
         self.assertEqual((len(summary["said"].splitlines()), summary["left_out"]), (21, {"no-extension": 50}))
         self.assertEqual(len(self.pack("--force", "--verbose")["said"].splitlines()), 50)
 
+    def test_an_index_without_a_name_is_a_usage_error(self):
+        tree(self.source, classes=1, each=1)
+        self.assertIn("--index: an empty name", self.pack("--index", "", code=2)["said"])
+
     def test_links_are_followed_and_those_that_lead_nowhere_or_in_circles_are_refused(self):
         files = tree(self.source, classes=2, each=2)
         os.symlink("c0/img0000.jpg", self.source / "link.jpg")

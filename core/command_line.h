@@ -1,0 +1,16 @@
+/* Options of a command line, by getopt_long(), with its complaints in the form of all others. For
+ * the main thread. */
+#ifndef SHUFFLEFS_COMMAND_LINE_H
+#define SHUFFLEFS_COMMAND_LINE_H
+
+#include <getopt.h>
+
+/* What is a letter's own number stays below; a long option without a letter has one from here on.
+ */
+#define COMMAND_LINE_FIRST 256
+
+/* The next option, as getopt_long() has it: `letters` as there, beginning with ':'. -1: there is
+ * none left; '?': one that is not known, lacks its value or has one too many, reported. */
+int command_line_next(int count, char **arguments, const char *letters, const struct option *known);
+
+#endif
