@@ -242,8 +242,7 @@ int batches_open(struct batches *batches, const struct sl_config *config, struct
 
     if (error)
         return error;
-    error = begin_epoch(pipeline, &begin, pipeline->place.epoch, pipeline->settings.config.after,
-                        fault);
+    error = begin_epoch(pipeline, &begin, pipeline->place.epoch, pipeline->place.after, fault);
     commit_epoch(pipeline, &begin, pipeline->place.epoch);
     if (!error)
         error = crew_start(&batches->crew, pipeline, fault);

@@ -118,12 +118,13 @@ static int find_view(struct place *place, const struct settings *settings, uint6
     char real[PATH_MAX];
     char *name, *epoch_name;
     const char *end;
-    uint64_t rank, world = 0, epoch, named;
+    uint64_t rank, world = 0, epoch, named, resumed = 0;
     enum place_kind kind;
 
     *found = false;
     if (!realpath(place->path, real) || !read_number_xattr(real, "user.shufflefs.epoch", &epoch))
         return 0;
+    read_number_xattr(real, "user.shufflefs.after", &resumed);
     name = strrchr(real, '/');
     if (!name || name == real || !parse_rank_name(name + 1, &rank, &world, after, &kind))
         return 0;
@@ -140,6 +141,10 @@ static int find_view(struct place *place, const struct settings *settings, uint6
     place->rank = rank;
     place->world = world ? world : settings->config.world;
     place->epoch = settings->config.epoch ? settings->config.epoch : epoch;
+    /* `current` may have been resumed: its folder, which is what was asked for, is the rest then.
+     */
+    if (!place->after && !settings->config.epoch && !*after)
+        place->after = resumed;
     return find_world(place, fault);
 }
 
@@ -169,6 +174,7 @@ int place_find(struct place *place, const struct settings *settings, struct faul
     place->world = config->world;
     place->start = config->start;
     place->epoch = config->epoch;
+    place->after = config->after;
     if (snprintf(place->path, sizeof place->path, "%s", config->path) >= (int)sizeof place->path)
         return fault_set(fault, -ENAMETOOLONG, "config.path is longer than %d bytes", PATH_MAX - 1);
     if (stat(place->path, &stat_))

@@ -21,6 +21,7 @@ struct place {
     char path[PATH_MAX]; /* the mount's root, or the folder, tar or list itself */
     uint64_t rank, world, start;
     uint64_t epoch; /* the first one */
+    uint64_t after; /* and where it starts */
 };
 
 /* One epoch of it, from some global sample on. */

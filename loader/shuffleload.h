@@ -134,7 +134,8 @@ struct sl_config {
      * start + rank + i * world. */
     uint64_t rank, world;
     uint64_t epoch; /* the first one; of a mount's rank folder or stream, 0 is the folder's own */
-    /* Where the first epoch starts, for a checkpoint's resumption: see sl_seek(). */
+    /* Where the first epoch starts, for a checkpoint's resumption: see sl_seek(). Where epoch and
+     * this are 0, a mount's rank folder that was resumed itself (`7 after 40000`) starts there. */
     uint64_t after;
     uint64_t start; /* not for mounts */
     uint64_t seed;  /* of the random numbers; the order has its own in the mount */

@@ -120,6 +120,20 @@ class Loader(MountCase):
             self.assertEqual([s.position for s in samples], [29 + 2 * i for i in range(len(whole) - 14)])
             self.assertEqual(self.epochs[0][1], 28 + 2 * len(samples))
 
+    def test_a_folder_of_current_that_was_resumed_is_its_rest(self):
+        mount = self.mount(self.set.shards, "world=2")
+        mount.set_epoch(b"3 after 28\n")
+        order = torch_order.rank_order(self.N, 2, 1, epoch=3)[14:]
+        for name in ("rank-1", "rank-1.tar", "rank-1.list"):
+            samples = self.dump(mount.path("current", name))
+            self.assertEqual([s.hash for s in samples][:-1], [self.known[i] for i in order[:-1]])
+            self.assertEqual([s.position for s in samples], [29 + 2 * i for i in range(len(order))])
+            # Another epoch than the folder's own is whole.
+            whole = torch_order.rank_order(self.N, 2, 1, epoch=4)
+            self.check(self.dump(mount.path("current", name), epoch=4), whole, 1, 2, 4)
+        self.dump(mount.path("epoch-3", "rank-1.after-28"), code=1)
+        self.assertIn("without .after", self.said)
+
     def test_ranks_together_read_each_sample_once_an_epoch(self):
         mount = self.mount(self.set.shards, "world=3,remainder=keep")
         hashes = [s.hash for rank in range(3) for s in self.dump(mount.where, rank=rank, epoch=2)]
