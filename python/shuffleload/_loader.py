@@ -449,13 +449,14 @@ class Loader:
 
     def state_dict(self) -> Dict[str, Any]:
         """A checkpoint: epoch, after (samples of the global order in batches taken so far, by all ranks), seed, and the
-        mount's fingerprint or None. The same on all ranks that took as many batches; numbers and text, so any format
-        takes it."""
+        mount's fingerprint or None. With the last batch of an epoch it is the next one's start. The same on all ranks that
+        took as many batches; numbers and text, so any format takes it."""
         at = self.position()
+        ended = at.batches is not None and at.batches_taken >= at.batches
         return {
             "version": 1,
-            "epoch": at.epoch,
-            "after": at.after,
+            "epoch": at.epoch + 1 if ended else at.epoch,
+            "after": 0 if ended else at.after,
             "seed": self._seed,
             "fingerprint": self.fingerprint(),
         }

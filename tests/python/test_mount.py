@@ -160,6 +160,15 @@ class Mounts(OnMounts):
                 shufflefs.set_epoch(mount, 2**63)
             self.assertIn(".control/epoch", str(told.exception))
 
+    def test_an_epoch_is_resumed_behind_so_many_samples(self):
+        with shufflefs.mount(self.set.shards, world=2, remainder="keep") as mount:
+            shufflefs.set_epoch(mount, 3, rank=1, after=21)
+            self.assertEqual(os.getxattr(f"{mount}/current/rank-1", "user.shufflefs.after"), b"21")
+            self.assertEqual(len(os.listdir(f"{mount}/current/rank-1")), 2 * 20)
+            with self.assertRaises(OSError) as told:
+                shufflefs.set_epoch(mount, 3, rank=1, after=self.N + 1)
+            self.assertIn("'3 after 62'", str(told.exception))
+
 
 @needs_fuse
 class Orders(OnMounts):
@@ -205,7 +214,12 @@ class Orders(OnMounts):
                 loader.set_epoch(epoch)
                 self.assertEqual(self.contents(loader), self.expected(1, 0, epoch=epoch))
 
-    def test_a_checkpoint_of_two_ranks_goes_on_with_every_sample_once(self):
+    def test_a_checkpoint_of_two_ranks_goes_on_with_every_sample_once_on_any_number(self):
+        for world in (1, 2, 3):
+            with self.subTest(world):
+                self.go_on(world)
+
+    def go_on(self, world):
         with shufflefs.mount(self.set.shards, world=2, remainder="keep") as mount:
             done, states = [], []
             for rank in range(2):
@@ -218,8 +232,8 @@ class Orders(OnMounts):
             self.assertEqual(states[0], states[1])
             self.assertEqual((states[0]["epoch"], states[0]["after"]), (1, 30))
             rest = []
-            for rank in range(2):
-                with self.bytes_of(mount, rank=rank, batch_size=4) as loader:
+            for rank in range(world):
+                with self.bytes_of(mount, rank=rank, world=world, batch_size=4) as loader:
                     loader.load_state_dict(states[0])
                     rest += [content for content, _ in self.contents(loader)]
             self.assertEqual(sorted(done + rest), sorted(self.set.data(i, "jpg") for i in range(self.N)))

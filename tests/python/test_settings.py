@@ -247,6 +247,17 @@ class Epochs(Case):
         with self.loader(batch_size=5, epoch=state["epoch"], after=state["after"]) as loader:
             self.assertEqual(next(iter(loader)).names[0], "016.png")
 
+    def test_a_checkpoint_of_an_epochs_end_is_the_next_ones_start(self):
+        for drop_last, batches in ((False, 6), (True, 5)):
+            with self.loader(batch_size=7, epoch=4, drop_last=drop_last, hold=3) as loader:
+                for batch in loader:
+                    state = loader.state_dict()
+                    if batch.number == batches - 2:
+                        self.assertEqual((state["epoch"], state["after"]), (4, 7 * (batches - 1)))
+                self.assertEqual((state["epoch"], state["after"]), (5, 0))
+                loader.load_state_dict(state)
+                self.assertEqual((loader.epoch, len(self.numbers(loader))), (5, batches))
+
     def test_a_checkpoint_of_other_numbers_or_data_is_refused_and_nothing_moves(self):
         with self.loader(seed=1) as loader:
             next(iter(loader))
