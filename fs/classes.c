@@ -30,6 +30,11 @@ struct classes {
     int width;        /* digits of a number */
     bool by_text;     /* else by number */
     int64_t *present; /* labels by folder; NULL: a folder's number is its label. Owned */
+    pthread_mutex_t
+        lock;           /* guards all below, and what each shelf says; held for arithmetic alone */
+    struct shelf *full; /* those that have their positions, the one used last first */
+    unsigned full_count;
+    size_t bytes;
 };
 
 /* A class's text as a name. Returns its length; differs: the text is another. */
@@ -167,6 +172,7 @@ int classes_open(struct classes **out, const struct labels *labels, uint64_t sam
     if (!classes)
         return -ENOMEM;
     classes->labels = labels;
+    pthread_mutex_init(&classes->lock, NULL);
     if (labels->named) {
         classes->count = (uint32_t)labels->class_count;
         classes->width = digits(labels->class_count - 1);
@@ -185,6 +191,7 @@ void classes_close(struct classes *classes)
 {
     if (!classes)
         return;
+    pthread_mutex_destroy(&classes->lock);
     free(classes->present);
     free(classes);
 }
@@ -249,11 +256,20 @@ uint32_t classes_of(const struct classes *classes, uint64_t sample)
 
 /* A rank's samples by class. */
 
-struct shelf {
-    pthread_mutex_t making;
-    atomic_bool made;    /* the two below are there, and do not change any more */
+/* What was worked out for one. */
+struct content {
     uint64_t *starts;    /* folder -> its first place in `positions`; one more for the end */
     uint32_t *positions; /* by folder, ascending in each */
+    size_t bytes;
+};
+
+struct shelf {
+    struct classes *classes;
+    pthread_mutex_t making; /* held by who works the content out; before classes->lock */
+    /* Guarded by classes->lock. The content is read without it while there are users. */
+    struct content content;
+    unsigned users;
+    struct shelf *before, *after; /* in the list of those that have one */
     /* Of the last LOOKUP, and how often it was in the same class, less the other times. Threads
      * that come at once may miscount: nothing but read-ahead hangs on it. */
     _Atomic uint64_t position;
@@ -261,32 +277,96 @@ struct shelf {
     atomic_int same, back;
 };
 
-int shelf_open(struct shelf **out, const struct classes *classes)
+int shelf_open(struct shelf **out, struct classes *classes)
 {
-    *out = calloc(1, sizeof **out);
-    if (!*out)
+    struct shelf *shelf = calloc(1, sizeof *shelf);
+
+    if (!shelf)
         return -ENOMEM;
-    pthread_mutex_init(&(*out)->making, NULL);
-    atomic_init(&(*out)->folder, CLASSES_NONE);
+    shelf->classes = classes;
+    pthread_mutex_init(&shelf->making, NULL);
+    atomic_init(&shelf->folder, CLASSES_NONE);
     /* One class by the other is the epoch's order where there is but one. */
-    atomic_init(&(*out)->back, classes->count == 1 ? BACK_ENOUGH : 0);
+    atomic_init(&shelf->back, classes->count == 1 ? BACK_ENOUGH : 0);
+    *out = shelf;
     return 0;
+}
+
+static void free_content(struct content *content)
+{
+    free(content->starts);
+    free(content->positions);
+    *content = (struct content){0};
+}
+
+/* The list: the lock is held. */
+
+static void unlink_shelf(struct classes *classes, struct shelf *shelf)
+{
+    *(shelf->before ? &shelf->before->after : &classes->full) = shelf->after;
+    if (shelf->after)
+        shelf->after->before = shelf->before;
+    shelf->before = shelf->after = NULL;
+}
+
+static void link_first(struct classes *classes, struct shelf *shelf)
+{
+    shelf->after = classes->full;
+    if (shelf->after)
+        shelf->after->before = shelf;
+    classes->full = shelf;
+}
+
+static void empty(struct classes *classes, struct shelf *shelf)
+{
+    unlink_shelf(classes, shelf);
+    classes->full_count--;
+    classes->bytes -= shelf->content.bytes;
+    free_content(&shelf->content);
+}
+
+/* The ones used longest ago go, until the others are within the bound. */
+static void empty_old(struct classes *classes)
+{
+    struct shelf *shelf = classes->full, *before;
+
+    while (shelf && shelf->after)
+        shelf = shelf->after;
+    for (; shelf && classes->full_count > 2 && classes->bytes > CLASSES_KEPT_BYTES;
+         shelf = before) {
+        before = shelf->before;
+        if (shelf->users == 0)
+            empty(classes, shelf);
+    }
 }
 
 void shelf_close(struct shelf *shelf)
 {
     if (!shelf)
         return;
-    free(shelf->starts);
-    free(shelf->positions);
+    pthread_mutex_lock(&shelf->classes->lock);
+    if (shelf->content.starts)
+        empty(shelf->classes, shelf);
+    pthread_mutex_unlock(&shelf->classes->lock);
     pthread_mutex_destroy(&shelf->making);
     free(shelf);
 }
 
-/* A counting sort: how many each class has, then each position to its place. */
-static void sort(struct shelf *shelf, uint32_t folders, const uint32_t *folder_of, uint64_t length)
+size_t classes_kept_bytes(struct classes *classes)
 {
-    uint64_t *starts = shelf->starts, at = 0;
+    size_t bytes;
+
+    pthread_mutex_lock(&classes->lock);
+    bytes = classes->bytes;
+    pthread_mutex_unlock(&classes->lock);
+    return bytes;
+}
+
+/* A counting sort: how many each class has, then each position to its place. */
+static void sort(struct content *content, uint32_t folders, const uint32_t *folder_of,
+                 uint64_t length)
+{
+    uint64_t *starts = content->starts, at = 0;
 
     for (uint64_t p = 0; p < length; p++)
         if (folder_of[p] != CLASSES_NONE)
@@ -298,56 +378,93 @@ static void sort(struct shelf *shelf, uint32_t folders, const uint32_t *folder_o
     }
     for (uint64_t p = 0; p < length; p++)
         if (folder_of[p] != CLASSES_NONE)
-            shelf->positions[starts[folder_of[p]]++] = (uint32_t)p;
+            content->positions[starts[folder_of[p]]++] = (uint32_t)p;
     /* Each start has come to where the next one was. */
     memmove(starts + 1, starts, folders * sizeof *starts);
     starts[0] = 0;
 }
 
-static int make(struct shelf *shelf, const struct classes *classes, const struct order *order,
+static int make(struct content *content, const struct classes *classes, const struct order *order,
                 const struct plan *plan)
 {
+    size_t starts = ((size_t)classes->count + 1) * sizeof *content->starts;
+    size_t positions = plan->length * sizeof *content->positions;
     uint32_t *folder_of;
 
     if (plan->length > UINT32_MAX)
         return -EFBIG;
     folder_of = malloc(plan->length * sizeof *folder_of + 1);
-    shelf->starts = calloc((size_t)classes->count + 1, sizeof *shelf->starts);
-    shelf->positions = malloc(plan->length * sizeof *shelf->positions + 1);
-    if (!folder_of || !shelf->starts || !shelf->positions) {
+    *content = (struct content){calloc(1, starts), malloc(positions + 1), starts + positions};
+    if (!folder_of || !content->starts || !content->positions) {
         free(folder_of);
-        free(shelf->starts);
-        free(shelf->positions);
-        shelf->starts = NULL;
-        shelf->positions = NULL;
+        free_content(content);
         return -ENOMEM;
     }
     for (uint64_t p = 0; p < plan->length; p++)
         folder_of[p] = classes_of(classes, order_sample(order, plan_global(plan, p)));
-    sort(shelf, classes->count, folder_of, plan->length);
+    sort(content, classes->count, folder_of, plan->length);
     free(folder_of);
     return 0;
 }
 
-int shelf_take(struct shelf *shelf, const struct classes *classes, const struct order *order,
-               const struct plan *plan, uint32_t folder, const uint32_t **positions,
-               uint32_t *count)
+/* Whether it has its content, which then stays. */
+static bool hold(struct shelf *shelf)
 {
+    struct classes *classes = shelf->classes;
+    bool full;
+
+    pthread_mutex_lock(&classes->lock);
+    full = shelf->content.starts != NULL;
+    if (full) {
+        shelf->users++;
+        unlink_shelf(classes, shelf);
+        link_first(classes, shelf);
+    }
+    pthread_mutex_unlock(&classes->lock);
+    return full;
+}
+
+static void fill(struct shelf *shelf, const struct content *content)
+{
+    struct classes *classes = shelf->classes;
+
+    pthread_mutex_lock(&classes->lock);
+    shelf->content = *content;
+    shelf->users++;
+    link_first(classes, shelf);
+    classes->full_count++;
+    classes->bytes += content->bytes;
+    empty_old(classes);
+    pthread_mutex_unlock(&classes->lock);
+}
+
+int shelf_take(struct shelf *shelf, const struct order *order, const struct plan *plan,
+               uint32_t folder, const uint32_t **positions, uint32_t *count)
+{
+    struct content content;
     int fault = 0;
 
-    if (!atomic_load_explicit(&shelf->made, memory_order_acquire)) {
+    if (!hold(shelf)) {
         pthread_mutex_lock(&shelf->making);
-        if (!atomic_load_explicit(&shelf->made, memory_order_relaxed)) {
-            fault = make(shelf, classes, order, plan);
-            atomic_store_explicit(&shelf->made, !fault, memory_order_release);
+        if (!hold(shelf)) {
+            fault = make(&content, shelf->classes, order, plan);
+            if (!fault)
+                fill(shelf, &content);
         }
         pthread_mutex_unlock(&shelf->making);
     }
     if (fault)
         return fault;
-    *positions = shelf->positions + shelf->starts[folder];
-    *count = (uint32_t)(shelf->starts[folder + 1] - shelf->starts[folder]);
+    *positions = shelf->content.positions + shelf->content.starts[folder];
+    *count = (uint32_t)(shelf->content.starts[folder + 1] - shelf->content.starts[folder]);
     return 0;
+}
+
+void shelf_done(struct shelf *shelf)
+{
+    pthread_mutex_lock(&shelf->classes->lock);
+    shelf->users--;
+    pthread_mutex_unlock(&shelf->classes->lock);
 }
 
 static void note_back(struct shelf *shelf, bool back)

@@ -10,8 +10,9 @@
  *                    numbers instead, which is said once
  *
  * Which positions are of a class is worked out in one pass over the rank when a class's folder is
- * first listed, and kept by the node of rank-R.classes: 4 bytes a position and 8 a class. To find a
- * name needs none of that. Any thread. */
+ * listed, and kept for its other folders: 4 bytes a position and 8 a class. Those of the ranks
+ * listed last stay, at least two and more within CLASSES_KEPT_BYTES: the kernel may remember every
+ * epoch's folders. To find a name needs none of that. Any thread. */
 #ifndef SHUFFLEFS_CLASSES_H
 #define SHUFFLEFS_CLASSES_H
 
@@ -29,6 +30,8 @@
 #define CLASSES_SPREAD_MORE  1000
 /* The folder of a sample without a label. */
 #define CLASSES_NONE UINT32_MAX
+/* Shelves are kept within that, but for two. */
+#define CLASSES_KEPT_BYTES ((size_t)32 << 20)
 
 struct classes;
 
@@ -48,16 +51,19 @@ uint32_t classes_of(const struct classes *classes, uint64_t sample);
 /* What the node of rank-R.classes keeps. */
 struct shelf;
 
-/* 0 or -ENOMEM. */
-int shelf_open(struct shelf **out, const struct classes *classes);
+/* `classes` outlives it. 0 or -ENOMEM. */
+int shelf_open(struct shelf **out, struct classes *classes);
 void shelf_close(struct shelf *shelf); /* NULL is fine */
 
-/* The positions of one class, in ascending order: *positions is the shelf's. The first call works
- * out those of all; others wait for it. 0, -ENOMEM, or -EFBIG: the rank has 2^32 positions or more.
- */
-int shelf_take(struct shelf *shelf, const struct classes *classes, const struct order *order,
-               const struct plan *plan, uint32_t folder, const uint32_t **positions,
-               uint32_t *count);
+/* The positions of one class, in ascending order: *positions is the shelf's, until shelf_done(),
+ * which follows each take that worked. The first call works out those of all; others wait for it.
+ * 0, -ENOMEM, or -EFBIG: the rank has 2^32 positions or more. */
+int shelf_take(struct shelf *shelf, const struct order *order, const struct plan *plan,
+               uint32_t folder, const uint32_t **positions, uint32_t *count);
+void shelf_done(struct shelf *shelf);
+
+/* Bytes of all shelves' positions. */
+size_t classes_kept_bytes(struct classes *classes);
 
 /* How readers go through the folders, told by their LOOKUPs. Who reads class after class passes
  * over the positions between: to read ahead of that in the epoch's order would be for nothing, and

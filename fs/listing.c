@@ -117,14 +117,25 @@ static void list_classes(struct view *view, int64_t offset, const struct lister 
     }
 }
 
-int listing_class(struct view *view, const struct view_node *node, const struct order *order,
-                  const uint32_t **positions, uint32_t *count)
+/* That of rank-R.classes, which the folder's node holds. */
+static struct shelf *shelf_of(struct view *view, const struct view_node *node)
 {
-    /* The folder's node holds this one. */
-    const struct view_node *all = view_node(view, node->parent);
+    return view_node(view, node->parent)->shelf;
+}
 
-    return shelf_take(all->shelf, view_classes(view), order, &node->plan, node->class, positions,
-                      count);
+int listing_count_class(struct view *view, const struct view_node *node, uint32_t *count)
+{
+    struct order *order = epochs_get(view_epochs(view), node->epoch);
+    const uint32_t *positions;
+    int fault;
+
+    if (!order)
+        return -ENOMEM;
+    fault = shelf_take(shelf_of(view, node), order, &node->plan, node->class, &positions, count);
+    if (!fault)
+        shelf_done(shelf_of(view, node));
+    epochs_put(view_epochs(view), order);
+    return fault;
 }
 
 /* In the folder of a class, the place in it stands for the position. */
@@ -145,7 +156,8 @@ static int list_samples(struct view *view, struct view_node *node, int64_t offse
     if (!order)
         return -ENOMEM;
     if (node->kind == VIEW_CLASS) {
-        fault = listing_class(view, node, order, &positions, &of_class);
+        fault = shelf_take(shelf_of(view, node), order, &node->plan, node->class, &positions,
+                           &of_class);
         count = fault ? 0 : of_class;
     }
     for (; more && place < count; place++, field = 0) {
@@ -166,6 +178,8 @@ static int list_samples(struct view *view, struct view_node *node, int64_t offse
             more = lister->take(lister->context, &entry);
         }
     }
+    if (positions)
+        shelf_done(shelf_of(view, node));
     epochs_put(view_epochs(view), order);
     return fault;
 }

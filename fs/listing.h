@@ -25,9 +25,8 @@ struct listing_entry {
 int64_t listing_offset(uint64_t position);
 uint64_t listing_position(int64_t offset);
 
-/* The positions of a class's folder: see shelf_take(). */
-int listing_class(struct view *view, const struct view_node *node, const struct order *order,
-                  const uint32_t **positions, uint32_t *count);
+/* How many samples a class's folder has. 0, -ENOMEM or -EFBIG (see shelf_take()). */
+int listing_count_class(struct view *view, const struct view_node *node, uint32_t *count);
 
 /* Lists `node` from `offset` (0: the start), giving each entry to `take` until it returns false or
  * the end. 0, or -ENOTDIR, -EINVAL (a negative offset), -ENOMEM, or -EFBIG (see shelf_take()). The

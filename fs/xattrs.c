@@ -49,10 +49,7 @@ static int of_rank(const struct view_node *node, const char *name, char **value)
 
 static int of_class(struct view *view, const struct view_node *node, const char *name, char **value)
 {
-    const uint32_t *positions;
-    struct order *order;
     uint32_t count;
-    int fault;
 
     if (strcmp(name, "epoch") == 0)
         return print(value, node->epoch);
@@ -60,12 +57,7 @@ static int of_class(struct view *view, const struct view_node *node, const char 
         return asprintf(value, "%lld", (long long)classes_label(view_classes(view), node->class));
     if (strcmp(name, "samples") != 0)
         return -2;
-    order = epochs_get(view_epochs(view), node->epoch);
-    if (!order)
-        return -1;
-    fault = listing_class(view, node, order, &positions, &count);
-    epochs_put(view_epochs(view), order);
-    return fault ? -1 : print(value, count);
+    return listing_count_class(view, node, &count) ? -1 : print(value, count);
 }
 
 static bool is_rank(const struct view_node *node)

@@ -241,6 +241,32 @@ class Folders(Classes):
         self.assertEqual(listing.count(".jpg"), N)
 
 
+class Large(MountCase):
+    @harness.slow
+    @harness.needs_plain_build
+    def test_1000_classes_of_1281167_samples_are_there_within_seconds(self):
+        n, shards = 1281167, 1000
+        borders = [n * s // shards for s in range(shards + 1)]
+        os.mkdir(self.tmp / "shards")
+        paths = [tars.write_many(self.tmp / "shards" / ("class-%04d.tar" % s), borders[s], borders[s + 1] - borders[s])
+                 for s in range(shards)]
+        mount = self.mount(["@" + tars.write_file(self.tmp / "list", "\n".join(paths).encode())], "label=shard,fields=bin")
+        began = time.monotonic()
+        first = mount.list("epoch-1", "rank-0.classes", "class-0007")
+        took = time.monotonic() - began
+        self.assertEqual(sorted(int(name[9:16]) for name in first), list(range(borders[7], borders[8])))
+        self.assertLess(took, 3)
+        self.assertEqual(mount.list("epoch-1", "rank-0.classes"), ["class-%04d" % s for s in range(shards)])
+        positions = bytearray(n)
+        for root, _, files in os.walk(mount.path("epoch-1", "rank-0.classes")):
+            low, high = (borders[int(root[-4:])], borders[int(root[-4:]) + 1]) if files else (0, 0)
+            for name in files:
+                positions[int(name[:8])] += 1
+                if not low <= int(name[9:16]) < high:
+                    self.fail("%s in %s" % (name, root))
+        self.assertEqual(positions, b"\1" * n)
+
+
 class ImageFolders(Classes):
     def check_loader(self, mount, data_set, load, classes, label_of, world):
         indices = None

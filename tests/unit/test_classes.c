@@ -166,7 +166,6 @@ enum { SAMPLES = 5000, CLASSES = 37, TAKERS = 6 };
 
 struct taking {
     struct shelf *shelf;
-    const struct classes *classes;
     struct order *order;
     const struct plan *plan;
     const int64_t *of;
@@ -184,14 +183,16 @@ static void *take_all(void *context)
     for (uint32_t f = 0; f < CLASSES; f++) {
         const uint32_t *positions;
         uint32_t count;
-        if (shelf_take(taking->shelf, taking->classes, taking->order, taking->plan, f, &positions,
-                       &count))
+        if (shelf_take(taking->shelf, taking->order, taking->plan, f, &positions, &count)) {
             taking->right = false;
+            break;
+        }
         for (uint32_t i = 0; taking->right && i < count; i++) {
             uint64_t sample = order_sample(taking->order, plan_global(taking->plan, positions[i]));
             taking->right = taking->of[sample] == (int64_t)f &&
                             (i == 0 || positions[i - 1] < positions[i]);
         }
+        shelf_done(taking->shelf);
         all += count;
     }
     for (uint64_t p = 0; p < taking->plan->length; p++)
@@ -225,7 +226,7 @@ Test(classes, each_holds_its_positions_in_order_whoever_asks_first)
         cr_assert_eq(order_open(&order, &spec, &basis, world), 0);
         cr_assert_eq(shelf_open(&shelf, classes), 0);
         for (int i = 0; i < TAKERS; i++) {
-            taking[i] = (struct taking){shelf, classes, order, &plan, of, false};
+            taking[i] = (struct taking){shelf, order, &plan, of, false};
             cr_assert_eq(pthread_create(&threads[i], NULL, take_all, &taking[i]), 0);
         }
         for (int i = 0; i < TAKERS; i++)
@@ -236,6 +237,53 @@ Test(classes, each_holds_its_positions_in_order_whoever_asks_first)
         order_close(order);
     }
     classes_close(classes);
+}
+
+/* Epochs come and go, and the kernel remembers the folders of all. */
+Test(classes, no_more_is_kept_than_the_bound_but_what_is_in_use)
+{
+    enum { MANY = 3000000, SHELVES = 6 };
+    int64_t *of = malloc(MANY * sizeof *of);
+    struct order_basis basis = {.samples = MANY};
+    struct order_spec spec = {.kind = ORDER_SEQUENTIAL};
+    struct plan_deal deal = {.remainder = PLAN_PAD};
+    struct shelf *shelves[SHELVES];
+    const uint32_t *held, *positions;
+    uint32_t held_count, count;
+    struct classes *classes;
+    struct labels labels;
+    struct order *order;
+    struct plan plan;
+
+    for (int i = 0; i < MANY; i++)
+        of[i] = i % CLASSES;
+    labels = labels_of_numbers(of, MANY, CLASSES);
+    cr_assert_eq(classes_open(&classes, &labels, MANY), 0);
+    cr_assert(plan_open(&plan, MANY, &(struct plan_share){.world = 1}, &deal));
+    cr_assert_eq(order_open(&order, &spec, &basis, 0), 0);
+    for (int i = 0; i < SHELVES; i++)
+        cr_assert_eq(shelf_open(&shelves[i], classes), 0);
+    cr_assert_eq(shelf_take(shelves[0], order, &plan, 5, &held, &held_count), 0);
+    for (int i = 1; i < SHELVES; i++) {
+        cr_assert_eq(shelf_take(shelves[i], order, &plan, 6, &positions, &count), 0);
+        cr_assert_eq(positions[count - 1] % CLASSES, 6U);
+        shelf_done(shelves[i]);
+        cr_assert(classes_kept_bytes(classes) <= CLASSES_KEPT_BYTES);
+    }
+    cr_assert_eq(held_count, (MANY - 5 + CLASSES - 1) / (uint32_t)CLASSES);
+    for (uint32_t i = 0; i < held_count; i++)
+        cr_assert_eq(held[i], 5 + i * CLASSES);
+    shelf_done(shelves[0]);
+    /* What went is made again. */
+    cr_assert_eq(shelf_take(shelves[1], order, &plan, 7, &positions, &count), 0);
+    cr_assert_eq(positions[1], 7U + CLASSES);
+    shelf_done(shelves[1]);
+    for (int i = 0; i < SHELVES; i++)
+        shelf_close(shelves[i]);
+    cr_assert_eq(classes_kept_bytes(classes), 0U);
+    order_close(order);
+    classes_close(classes);
+    free(of);
 }
 
 /* Readers go through N positions of which p's class is its hash. */
