@@ -321,6 +321,56 @@ Test(config, options_of_other_orders_are_refused)
     finish(&config);
 }
 
+Test(config, an_order_is_given_what_it_needs)
+{
+    static const struct {
+        const char *options, *refusal; /* NULL: none */
+    } cases[] = {
+        {"order=weighted", "order=weighted needs weights="},
+        {"order=weighted,weights=balanced", NULL},
+        {"order=resampled,weights=balanced",
+         "weights= means nothing with order=resampled: it is for order=weighted"},
+        {"order=length,bucket=4", "order=length needs lengths="},
+        {"order=length,lengths=size", "order=length needs bucket="},
+        {"order=length,lengths=size,bucket=4", NULL},
+        {"order=feistel,bucket=4", "bucket= means nothing with order=feistel"},
+        {"order=feistel,epoch_samples=4611686018427387904", NULL},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct config config;
+        int fault;
+
+        start(&config);
+        takes(&config, cases[i].options);
+        lines = 0;
+        fault = config_settle(&config);
+        cr_assert_eq(fault, cases[i].refusal ? -EINVAL : 0, "%s", cases[i].options);
+        cr_assert_eq(lines, cases[i].refusal ? 1U : 0U);
+        cr_assert(!cases[i].refusal || strstr(said, cases[i].refusal) != NULL, "%s", said);
+        finish(&config);
+    }
+}
+
+Test(config, paths_of_numbers_start_from_the_folder_and_words_are_words)
+{
+    struct config config;
+    char path[512];
+
+    start(&config);
+    takes(&config, "weights=balanced,lengths=size");
+    cr_assert_str_eq(config.weights, "balanced");
+    cr_assert_str_eq(config.lengths, "size");
+    takes(&config, "weights=./balanced,lengths=l.txt");
+    snprintf(path, sizeof path, "%s/./balanced", folder);
+    cr_assert_str_eq(config.weights, path);
+    snprintf(path, sizeof path, "%s/l.txt", folder);
+    cr_assert_str_eq(config.lengths, path);
+    refuses("bucket=0", "bucket=0: takes a decimal number from 1");
+    refuses("epoch_samples=4611686018427387905", "from 1 to 4611686018427387904");
+    finish(&config);
+}
+
 Test(config, users_may_be_named)
 {
     struct config config;
