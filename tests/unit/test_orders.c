@@ -561,6 +561,28 @@ Test(orders, weighted_finds_the_first_sum_that_is_not_below_the_draw)
     }
 }
 
+/* A draw that is a sum to the last bit is that sum's. */
+Test(orders, weighted_gives_a_draw_on_the_border_to_the_lower_sample)
+{
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        struct order_spec spec = {.kind = ORDER_WEIGHTED, .seed = seed, .epoch_samples = 2};
+        struct mt19937 generator;
+        double cumulative[3] = {0, 0, 1};
+        struct order_basis basis = {.samples = 3, .cumulative = cumulative};
+        struct order *order;
+
+        mt19937_seed(&generator, seed);
+        cumulative[1] = (double)(mt19937_next64(&generator) & ((UINT64_C(1) << 53) - 1)) / 0x1p53;
+        order = open(&spec, &basis, 0);
+        cr_assert_eq(order_sample(order, 0), 1);
+        order_close(order);
+        cumulative[1] = nextafter(cumulative[1], 0);
+        order = open(&spec, &basis, 0);
+        cr_assert_eq(order_sample(order, 0), 2);
+        order_close(order);
+    }
+}
+
 /* Equal weights by the general way, with the table: the closed form gives the same, at the sums
  * themselves and next to them too. */
 Test(orders, resampled_needs_no_table_of_weights)
