@@ -50,17 +50,20 @@ class OrdersCase(MountCase):
         mount = self.mount(self.data_set.shards, options)
         for epoch in (0, 3):
             expected = [torch_order.deal(order_of(epoch), world, rank, remainder) for rank in range(world)]
-            listed = [samples_of(mount, epoch, rank) for rank in range(world)]
+            listed = [samples_of(mount, epoch, "rank-%d" % rank) for rank in range(world)]
             self.assertEqual(listed, expected, options)
             words = ["--epoch", epoch, *self.data_set.shards]
             self.assertEqual(self.printed(options, *words), expected, options)
         self.assert_rank(mount, self.data_set, expected[1], "epoch-3", "rank-1")
+        # Resumed on another world, after 24 samples.
+        self.assertEqual(samples_of(mount, 3, "rank-1-of-5.after-24"),
+                         torch_order.deal(order_of(3)[24:], 5, 1, remainder), options)
         return mount
 
 
 def samples_of(mount, epoch, rank):
-    """Of samples with two fields."""
-    names = mount.list("epoch-%d" % epoch, "rank-%d.keys" % rank)
+    """Of a rank's folder, of samples with two fields."""
+    names = mount.list("epoch-%d" % epoch, rank + ".keys")
     samples = [int(name.split(".")[0].split("_s")[1]) for name in names if name.endswith(".jpg")]
     places = [int(name.split("_")[0]) for name in names if name.endswith(".jpg")]
     assert places == list(range(len(places))), places
@@ -123,7 +126,7 @@ class Exact(OrdersCase):
 
     def test_contiguous_gives_each_rank_a_run_and_a_window_stays_whole(self):
         mount = self.mount(self.data_set.shards, "order=contiguous,world=4,remainder=keep,window=3")
-        self.assertEqual([samples_of(mount, 0, rank) for rank in range(4)],
+        self.assertEqual([samples_of(mount, 0, "rank-%d" % rank) for rank in range(4)],
                          [list(range(88 * r // 4, 88 * (r + 1) // 4 + 2)) for r in range(4)])
         self.assertEqual(self.printed("order=contiguous,world=4", *self.data_set.shards),
                          [list(range(N * r // 4, N * r // 4 + 23)) for r in range(4)])
