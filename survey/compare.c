@@ -2,11 +2,9 @@
  * begin, and classes. */
 #include "compare.h"
 
-#include "../core/report.h"
 #include "../core/text.h"
 #include "quality.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,11 +186,12 @@ static int measure_all(const struct survey *survey, struct compare *compare)
 /* Entropies with the digits that tell them apart, counts as counts. */
 static const char *show_value(char *text, double value)
 {
-    if (isnan(value))
-        return strcpy(text, "-");
     if (value >= 1000)
         return text_count(text, (uint64_t)(value + 0.5));
-    snprintf(text, TEXT_NUMBER, "%.5g", value);
+    if (isnan(value))
+        snprintf(text, TEXT_NUMBER, "-");
+    else
+        snprintf(text, TEXT_NUMBER, "%.5g", value);
     return text;
 }
 

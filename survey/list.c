@@ -1,7 +1,6 @@
 /* Samples in order. Owns the order while it is read. */
 #include "list.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,10 +2,8 @@
  * nothing. */
 #include "options.h"
 
-#include "../core/report.h"
 #include "../core/shards.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,17 +125,17 @@ static const char *const mode_options[] = {NULL, "--table", "--shards", "--quali
 
 /* What means something in some modes alone. */
 static const struct {
-    int option;
     const char *name;
+    int option;
     unsigned modes;
 } belongs[] = {
-    {RANK, "--rank", LIST_MODE | SHARDS_MODE},
-    {PART, "--part", LIST_MODE | SHARDS_MODE},
-    {SAMPLES, "--samples", LIST_MODE | TABLE_MODE},
-    {KEYS, "--keys", LIST_MODE},
-    {JSON, "--json", ~PICTURE_MODE},
-    {BATCH, "--batch", QUALITY_MODE},
-    {AGAINST, "--against", QUALITY_MODE | PICTURE_MODE},
+    {"--rank", RANK, LIST_MODE | SHARDS_MODE},
+    {"--part", PART, LIST_MODE | SHARDS_MODE},
+    {"--samples", SAMPLES, LIST_MODE | TABLE_MODE},
+    {"--keys", KEYS, LIST_MODE},
+    {"--json", JSON, ~PICTURE_MODE},
+    {"--batch", BATCH, QUALITY_MODE},
+    {"--against", AGAINST, QUALITY_MODE | PICTURE_MODE},
 };
 
 /* What the command line says, before it is looked at as a whole. */

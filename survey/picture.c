@@ -4,10 +4,8 @@
 #include "picture.h"
 
 #include "../core/draw.h"
-#include "../core/report.h"
 #include "../core/text.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -2,9 +2,6 @@
  * the bases of the orders; never prints an answer. */
 #include "survey.h"
 
-#include "../core/report.h"
-
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -121,12 +118,6 @@ json_t *survey_describe(const struct survey *survey)
     if (survey->dataset.index)
         json_object_set_new(root, "fingerprint", json_string(survey->dataset.fingerprint));
     return root;
-}
-
-int survey_no_memory(const char *what)
-{
-    report_error("no memory for %s", what);
-    return -ENOMEM;
 }
 
 int survey_write_json(json_t *object)

@@ -8,7 +8,9 @@
 #include "../core/dataset.h"
 #include "../core/order.h"
 #include "../core/plan.h"
+#include "../core/report.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,7 +76,11 @@ void survey_plan(const struct survey *survey, size_t number, uint64_t rank, stru
 json_t *survey_describe(const struct survey *survey);
 
 /* Says that there was no memory for `what`, and returns -ENOMEM. */
-int survey_no_memory(const char *what);
+static inline int survey_no_memory(const char *what)
+{
+    report_error("no memory for %s", what);
+    return -ENOMEM;
+}
 
 /* Writes the object, which it takes, and a newline to standard output. 0 or -ENOMEM, reported. */
 int survey_write_json(json_t *object);

@@ -100,7 +100,7 @@ static int by_value(const void *a, const void *b)
 static int find_spreads(const struct touch *touch, struct spread *spreads)
 {
     uint64_t count = share_count(touch);
-    uint64_t *values = calloc(count, sizeof *values);
+    uint64_t *values = calloc(count ? count : 1, sizeof *values), low, high;
 
     if (!values)
         return survey_no_memory("the ranks' counts");
@@ -108,9 +108,11 @@ static int find_spreads(const struct touch *touch, struct spread *spreads)
         for (uint64_t i = 0; i < count; i++)
             values[i] = touch->shares[i].counts[c];
         qsort(values, count, sizeof *values, by_value);
+        /* Of an even number of shares, between the two in the middle. */
+        low = values[(count - 1) / 2];
+        high = values[count / 2];
         spreads[c] = (struct spread){values[0], values[count - 1],
-                                     ((double)values[(count - 1) / 2] + (double)values[count / 2]) /
-                                         2};
+                                     ((double)low + (double)high) / 2};
     }
     free(values);
     return 0;
@@ -155,8 +157,8 @@ static json_t *shares_json(const struct survey *survey, const struct touch *touc
     json_t *shares = json_array();
 
     for (uint64_t i = 0; i < share_count(touch); i++) {
-        json_t *share = json_pack("{s:I}", "rank",
-                                  (json_int_t)(touch->first_rank + i / touch->parts));
+        uint64_t rank = touch->first_rank + i / touch->parts;
+        json_t *share = json_pack("{s:I}", "rank", (json_int_t)rank);
         if (survey->request->all_parts)
             json_object_set_new(share, "part", json_integer((json_int_t)(i % touch->parts)));
         for (int c = 0; c < COUNTS; c++)

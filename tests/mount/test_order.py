@@ -219,15 +219,13 @@ class OrderProgram(MountCase):
                     tail += itertools.islice(itertools.cycle(list(tail)), world - left)
                 words = ["-n", n, "--seed", 8, "--epoch", 1, "--world", world, "--after", after,
                          "--remainder", remainder]
-                for rank in range(world):
-                    mine = tail[rank::world]
-                    expected = {None: mine}
-                    for part in range(parts):
-                        expected[part] = [s for p, s in enumerate(mine) if p // run % parts == part]
-                    for part, samples in expected.items():
-                        more = [] if part is None else ["--part", "%d-of-%d" % (part, parts), "--by", run]
-                        with self.subTest(words=words, more=more):
-                            self.assertEqual([int(s) for s in self.lines(*words, "--rank", rank, *more)], samples)
+                for part in (None, *range(parts)):
+                    more = [] if part is None else ["--part", "%d-of-%d" % (part, parts), "--by", run]
+                    expected = ["%d\t%d" % (rank, sample) for rank in range(world)
+                                for place, sample in enumerate(tail[rank::world])
+                                if part is None or place // run % parts == part]
+                    with self.subTest(words=words, more=more):
+                        self.assertEqual(self.lines(*words, "--rank", "all", *more), expected)
 
     def test_resumed_epochs_and_parts_equal_the_mount(self):
         data_set = tars.make_dataset(self.tmp / "shards", 60, shards=3)

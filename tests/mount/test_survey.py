@@ -174,7 +174,7 @@ class Survey(MountCase):
         self.assertIn("window=%d is enough" % small["enough"], self.run_program(*words, "--window", small["enough"]))
 
     def test_how_far_it_is_shows_on_a_terminal_alone(self):
-        words = (self.program, "-n", 6000000, "--quality", "--order", "sequential")
+        words = (self.program, "-n", 3000000, "--quality", "--order", "sequential")
         code, said = harness.on_terminal(words)
         self.assertEqual(code, 0)
         self.assertIn(b"measuring", said)
@@ -217,7 +217,11 @@ class Survey(MountCase):
         # Its table would not fit anywhere.
         text = self.run_program("-n", 10 ** 18, "--world", 7, "--table", "--samples", 0)
         self.assertIn("142,857,142,857,142,858", text)
-        self.refused([self.program, "-n", 10 ** 18, "--world", 7, "--table"], 1, "torch", "memory")
+
+    @harness.needs_plain_build
+    def test_an_order_that_does_not_fit_memory_is_refused(self):
+        for words in (["--table", "--world", 7], ["--samples", 1], ["--quality"]):
+            self.refused([self.program, "-n", 10 ** 18, *words], 1, "memory")
 
     # -- shards
 
