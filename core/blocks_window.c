@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USE_QUALITY 0x7175616c /* "qual" */
+/* Set these draws apart from each other. */
+#define USE_ROW     0x726f77
+#define USE_BATCHES 0x62617463686573
 #define TRIALS      96
 
 /* A batch: labels in order, so that equal ones stand together. */
@@ -104,41 +106,37 @@ static void take_stream(struct batch *batch, const struct labels *labels,
     }
 }
 
-/* Batches that start anywhere in an epoch of this window and these streams. */
-static int measure(const struct basis *basis, const struct labels *labels, uint64_t streams,
-                   uint64_t window, size_t size, struct sum *sum)
-{
-    uint64_t n = basis->order.samples;
+/* What is measured on: the row does not depend on streams and windows. */
+struct ground {
     struct block_row row;
+    const struct labels *labels;
+    size_t size; /* of a batch */
+};
+
+/* Batches that start anywhere in an epoch of this window and these streams. */
+static struct sum measure(struct ground *ground, uint64_t streams, uint64_t window)
+{
+    uint64_t n = ground->row.basis->samples, size = ground->size;
+    struct sum sum = {0};
     struct batch batch;
     struct draw draw;
-    int fault;
 
-    *sum = (struct sum){0};
-    draw_seed(&draw, 0, 0, USE_QUALITY);
-    fault = block_row_open(&row, &basis->order, streams, &draw);
-    for (int trial = 0; !fault && trial < TRIALS; trial++) {
+    ground->row.streams = streams;
+    draw_seed(&draw, 0, 0, USE_BATCHES);
+    for (int trial = 0; trial < TRIALS; trial++) {
         uint64_t start = draw_below(&draw, n - size + 1);
         batch.count = 0;
-        /* The streams that the batch meets: all that it goes through, each at most once here. */
+        /* The streams that the batch meets, each at most once. */
         for (uint64_t g = start; g < start + size && g < start + streams; g++) {
-            struct block_pools pools = block_pools_of(&row, g % streams, window);
+            struct block_pools pools = block_pools_of(&ground->row, g % streams, window);
             size_t count = (size_t)((start + size - 1 - g) / streams + 1);
-            take_stream(&batch, labels, &row, &pools, g / streams, count, &draw);
+            take_stream(&batch, ground->labels, &ground->row, &pools, g / streams, count, &draw);
         }
-        add_batch(sum, &batch);
+        add_batch(&sum, &batch);
     }
-    block_row_close(&row);
-    sum->entropy /= TRIALS;
-    sum->classes /= TRIALS;
-    return fault;
-}
-
-/* One stream of one pool, a window of all blocks, is a full shuffle. */
-static int measure_shuffled(const struct basis *basis, const struct labels *labels, size_t size,
-                            struct sum *sum)
-{
-    return measure(basis, labels, 1, basis->order.block_count, size, sum);
+    sum.entropy /= TRIALS;
+    sum.classes /= TRIALS;
+    return sum;
 }
 
 static bool is_near(double entropy, double shuffled)
@@ -146,37 +144,31 @@ static bool is_near(double entropy, double shuffled)
     return entropy >= BLOCKS_NEAR * shuffled;
 }
 
-/* The smallest window that passes, of 1 to `most`, a window of every block that a stream may have.
- * Larger windows are no worse, but for what the drawing varies. */
-static int find_window(const struct basis *basis, const struct labels *labels,
-                       const struct order_spec *spec, size_t size, double shuffled,
-                       uint64_t *window)
+/* The smallest window that passes, of 1 to all blocks; 0: none. Larger windows are no worse, but
+ * for what the drawing varies. */
+static uint64_t find_window(struct ground *ground, uint64_t streams, double shuffled)
 {
-    uint64_t low = 0, high = basis->order.block_count; /* low fails, high passes */
-    struct sum sum;
-    int fault = measure(basis, labels, spec->streams, high, size, &sum);
+    uint64_t low = 0, high = ground->row.basis->block_count; /* low fails, high passes */
 
-    *window = 0;
-    if (fault || !is_near(sum.entropy, shuffled))
-        return fault;
-    while (!fault && high - low > 1) {
+    if (!is_near(measure(ground, streams, high).entropy, shuffled))
+        return 0;
+    while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
-        fault = measure(basis, labels, spec->streams, middle, size, &sum);
-        if (is_near(sum.entropy, shuffled))
+        if (is_near(measure(ground, streams, middle).entropy, shuffled))
             high = middle;
         else
             low = middle;
     }
-    *window = high;
-    return fault;
+    return high;
 }
 
 int blocks_window(const struct basis *basis, const struct labels *labels,
                   const struct order_spec *spec, struct blocks_quality *out)
 {
     uint64_t n = basis->order.samples;
-    size_t size = n < BLOCKS_BATCH ? (size_t)n : BLOCKS_BATCH;
+    struct ground ground = {.labels = labels, .size = n < BLOCKS_BATCH ? (size_t)n : BLOCKS_BATCH};
     struct sum shuffled, now;
+    struct draw draw;
     int fault;
 
     *out = (struct blocks_quality){0};
@@ -184,23 +176,24 @@ int blocks_window(const struct basis *basis, const struct labels *labels,
         return -EINVAL;
     if (!labels || !labels->of || labels->class_count < 2 || n == 0)
         return 0;
-    fault = measure_shuffled(basis, labels, size, &shuffled);
-    if (!fault)
-        fault = measure(basis, labels, spec->streams, spec->window, size, &now);
-    if (!fault)
-        fault = find_window(basis, labels, spec, size, shuffled.entropy, &out->window);
+    draw_seed(&draw, 0, 0, USE_ROW);
+    fault = block_row_open(&ground.row, &basis->order, spec->streams, &draw);
     if (fault)
         return fault;
+    /* One stream with a window of all blocks is a full shuffle. */
+    shuffled = measure(&ground, 1, basis->order.block_count);
+    now = measure(&ground, spec->streams, spec->window);
     *out = (struct blocks_quality){
         .known = true,
-        .batch = size,
+        .batch = ground.size,
         .entropy = now.entropy,
         .shuffled = shuffled.entropy,
         .ratio = shuffled.entropy > 0 ? now.entropy / shuffled.entropy : 1,
         .classes = now.classes,
         .classes_shuffled = shuffled.classes,
-        .window = out->window,
+        .window = find_window(&ground, spec->streams, shuffled.entropy),
     };
+    block_row_close(&ground.row);
     return 0;
 }
 
