@@ -161,7 +161,7 @@ static void print_cell(int width, uint64_t value)
 {
     char text[TEXT_NUMBER];
 
-    printf("%*s", width, text_count(text, value));
+    printf(" %*s", width - 1, text_count(text, value));
 }
 
 static void print_text(const struct survey *survey, const struct table *table)
@@ -203,6 +203,12 @@ static void print_text(const struct survey *survey, const struct table *table)
     }
 }
 
+/* Windows of 2^32 ranks may read more than JSON's integers here can say. */
+static json_t *count_json(uint64_t count)
+{
+    return count <= INT64_MAX ? json_integer((json_int_t)count) : json_real((double)count);
+}
+
 static int print_json(const struct survey *survey, const struct table *table)
 {
     json_t *root = survey_describe(survey), *worlds = json_array(), *repeated = json_array();
@@ -211,10 +217,10 @@ static int print_json(const struct survey *survey, const struct table *table)
         const struct survey_split *row = &table->splits[i];
         json_array_append_new(
             worlds,
-            json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:I}", "world", (json_int_t)row->world,
+            json_pack("{s:I, s:I, s:I, s:o, s:o, s:f, s:I}", "world", (json_int_t)row->world,
                       "shortest_rank", (json_int_t)row->shortest, "longest_rank",
-                      (json_int_t)row->longest, "reads", (json_int_t)row->reads, "padding",
-                      (json_int_t)row->padding, "padding_share", share(row->padding, row->reads),
+                      (json_int_t)row->longest, "reads", count_json(row->reads), "padding",
+                      count_json(row->padding), "padding_share", share(row->padding, row->reads),
                       "dropped", (json_int_t)row->dropped));
     }
     for (size_t i = 0; i < table->repeated_count; i++)
