@@ -260,10 +260,10 @@ static void print_text(const struct survey *survey, const struct compare *compar
             double value = compare->figures[i][f], to = ratio(value, compare->reference[f]);
             int width = (int)strlen(request->orders[i].name);
             printf(" %*s", (width > COLUMN ? width : COLUMN) - 10, show_value(text, value));
-            if (isnan(to))
-                printf(" %9s", "");
-            else
-                printf(" %*s%.3f)", to < 10 ? 3 : to < 100 ? 2 : 1, "(", to);
+            *text = '\0';
+            if (!isnan(to))
+                snprintf(text, sizeof text, "(%.*f)", to < 10 ? 3 : to < 100 ? 2 : to < 1000, to);
+            printf(" %9s", text);
         }
         printf(" %*s\n", COLUMN, show_value(text, compare->reference[f]));
     }
