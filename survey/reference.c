@@ -8,7 +8,7 @@
 
 /* Places that are shuffled in all, so that figures of small epochs are means of many shuffles. */
 #define PLACES_SHUFFLED ((uint64_t)1 << 20)
-#define SHUFFLES_MOST   1000
+#define SHUFFLES_MOST   400
 #define REFERENCE_SEED  0
 #define REFERENCE_DRAWS UINT64_C(0x7265666572656e63) /* "referenc": no order draws for this */
 

@@ -100,9 +100,10 @@ class Survey(MountCase):
 
     def test_figures_are_those_of_the_samples_listed(self):
         shards = self.make()
-        for words, batch in ((("--world", 3, "--seed", 4), 32), (("--order", "sequential"), 50),
-                             (("--order", "contiguous", "--world", 4), 24), (("--order", "contiguous", "--world", 7,
-                              "--remainder", "keep"), 30), (("--after", 123, "--world", 2), 256),
+        contiguous = ("--order", "contiguous")
+        for words, batch in ((("--world", 3, "--seed", 4), 32), ((*contiguous, "--world", 4), 24),
+                             ((*contiguous, "--world", 7, "--remainder", "keep"), 30),
+                             (("--after", 123, "--world", 2, "--order", "sequential"), 256),
                              (("--order", "feistel", "--epoch", 2, "--drop-last", "--world", 7), 16),
                              (("--order", "resampled", "--epoch-samples", 900), 64),
                              (("--epoch-samples", 1500, "--epoch", 1), 64)):
@@ -126,12 +127,12 @@ class Survey(MountCase):
     def test_a_true_permutation_is_a_full_shuffle_to_within_chance(self):
         for order in ("torch", "feistel"):
             with self.subTest(order=order):
-                told = self.json("--quality", "-n", 200000, "--order", order)["orders"][0]["figures"]
+                told = self.json("--quality", "-n", 100000, "--order", order)["orders"][0]["figures"]
                 self.assertAlmostEqual(told["sample_entropy"]["ratio"], 1, 2)
                 self.assertAlmostEqual(told["seeks"]["ratio"], 1, 3)
         shards = self.make()
         told = self.json("--quality", *shards)
-        self.assertGreaterEqual(told["shuffles"], 1000)
+        self.assertEqual(told["shuffles"], 400)
         # The reference is means of many, this is one epoch.
         for name in ("shard_entropy", "batch_classes", "batch_class_entropy"):
             self.assertAlmostEqual(told["orders"][0]["figures"][name]["ratio"], 1, 1)
@@ -174,7 +175,9 @@ class Survey(MountCase):
         self.assertIn("window=%d is enough" % small["enough"], self.run_program(*words, "--window", small["enough"]))
 
     def test_how_far_it_is_shows_on_a_terminal_alone(self):
-        words = (self.program, "-n", 3000000, "--quality", "--order", "sequential")
+        # It shows after a tenth of a second.
+        slow = {"ASAN_OPTIONS", "TSAN_OPTIONS"} & set(os.environ)
+        words = (self.program, "-n", 300000 if slow else 3000000, "--quality", "--order", "sequential")
         code, said = harness.on_terminal(words)
         self.assertEqual(code, 0)
         self.assertIn(b"measuring", said)
