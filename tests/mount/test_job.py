@@ -15,7 +15,7 @@ import torch_order
 from harness import MountCase
 
 PEERS = "/tmp/peers/bin"
-N, BATCH, PREFETCH = 500, 4, 2
+N, BATCH, PREFETCH = 320, 4, 2
 # What an order cannot do without, or is too large by default for a few small samples.
 OPTIONS = {"weighted": "weights=balanced", "block": "block=4K,window=3,streams=8", "length": "lengths=size,bucket=32"}
 WITH_REPLACEMENT = ("weighted", "resampled")
@@ -83,7 +83,7 @@ class Job(MountCase):
         whole, done = self.global_order(mount), []
         self.begin(mount)
         for world in (8, 6):
-            steps = draw.randrange(1, 7)
+            steps = draw.randrange(1, 5)
             done += self.run_ranks(mount, world, steps)
             self.assertEqual(self.at(), (self.EPOCH, len(done)))
             self.assertEqual(done, whole[:len(done)])

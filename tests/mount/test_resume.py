@@ -242,13 +242,13 @@ class Storm(StormCase):
         return name, samples, follows
 
     @harness.limit(300)
-    def test_150_switches_into_epochs_under_four_readers_show_no_stale_byte(self):
-        self.storm("world=2", "epoch", self.STATES, 150,
+    def test_100_switches_into_epochs_under_four_readers_show_no_stale_byte(self):
+        self.storm("world=2", "epoch", self.STATES, 100,
                    [self.share("rank-0", 0, 2), self.share("rank-1.part-1-of-2.by-3", 1, 2, 1, 2, 3),
                     self.share("rank-2-of-3", 2, 3), self.share("rank-0.part-0-of-4", 0, 2, 0, 4)])
 
     @harness.limit(300)
     def test_a_ranks_switches_do_not_touch_other_ranks_and_worlds(self):
-        self.storm("world=2", "rank-0.epoch", self.STATES, 100,
+        self.storm("world=2", "rank-0.epoch", self.STATES, 60,
                    [self.share("rank-0.part-1-of-2.by-5", 0, 2, 1, 2, 5), self.share("rank-0-of-4", 0, 4, follows=False),
                     self.share("rank-1.part-0-of-2", 1, 2, 0, 2, follows=False)])

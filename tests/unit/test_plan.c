@@ -210,6 +210,34 @@ Test(plan, runs_cover_every_place_and_keep_windows_whole)
     }
 }
 
+/* What a job is at when it goes on, and when it comes to the next epoch. */
+Test(plan, a_share_is_resumed_anywhere_and_is_whole_again)
+{
+    for (int k = 0; k < 3; k++) {
+        const struct plan_deal turn = {.remainder = remainders[k]};
+        const struct plan_deal runs = {.remainder = remainders[k], .runs = true};
+        for (uint64_t after = 0; after <= 40; after++) {
+            const struct plan_share share = {
+                .rank = after % 3, .world = 3, .part = 1, .parts = 2, .run = 4};
+            struct plan whole, plan, direct;
+            struct plan_share resumed = share;
+            resumed.after = after;
+            cr_assert(plan_open(&whole, 40, &share, &turn));
+            cr_assert(plan_open(&direct, 40, &resumed, &turn));
+            cr_assert(plan_resume(&plan, &whole, after));
+            cr_assert(plan_equals(&plan, &direct) && plan.length == direct.length &&
+                      plan.start == direct.start);
+            cr_assert_eq(plan_equals(&plan, &whole), after == 0);
+            cr_assert(plan_resume(&plan, &plan, 40 - after));
+            cr_assert(plan_resume(&plan, &plan, 0));
+            cr_assert(plan_equals(&plan, &whole) && plan.length == whole.length);
+            cr_assert(!plan_resume(&plan, &direct, 41));
+            cr_assert(plan_open(&whole, 40, &share, &runs));
+            cr_assert_eq(plan_resume(&plan, &whole, after), after == 0);
+        }
+    }
+}
+
 Test(plan, refuses_shares_that_are_none)
 {
     const struct plan_deal turn = {0}, runs = {.runs = true, .window = 11};
