@@ -436,7 +436,7 @@ class ReadingAhead(Classes):
             self.assertEqual(harness.read(path), data_set.data(sample, "jpg"))
 
     def test_a_reader_class_by_class_is_no_second_pass_and_gets_little_pushed(self):
-        n = 1500
+        n = 2400
         for classes, primes in ((3, (16,)), (20, (16, 65536))):
             with self.subTest(classes=classes):
                 shutil.rmtree(self.tmp / "shards", ignore_errors=True)
@@ -449,7 +449,8 @@ class ReadingAhead(Classes):
                     status = mount.status()
                     self.assertEqual(status["repeated_epochs"], 0, mount.stderr())
                     if prime == 16:
-                        self.assertLess(status["pushed_files"], n // 10)
+                        # It shows within the first class: until then up to 384 positions are pushed ahead of it.
+                        self.assertLess(status["pushed_files"], n // 3)
                     mount.unmount()
 
     def test_listing_all_classes_instantiates_no_more_names_than_prime(self):
