@@ -429,6 +429,9 @@ class ReadingAhead(Classes):
         status = mount.status()
         self.assertGreater(status["pushed_files"], n // 4)
         self.assertEqual(status["repeated_epochs"], 0)
+        for path, sample in zip(self.sorted_paths(mount, "current", "rank-0.classes"), order):
+            self.assertEqual(harness.read(path), data_set.data(sample, "jpg"))
+        self.assertEqual(mount.status()["repeated_epochs"], 1)
         # The next epoch, and after a switch.
         mount.set_epoch(1)
         order = torch_order.rank_order(n, 1, 0, epoch=1)
