@@ -25,6 +25,9 @@ static const struct {
     [INDEX_EMPTY] = {NULL, REMARK, "zero bytes; kept"},
     [INDEX_TRUNCATED] = {NULL, ERROR, "the shard ends inside a member; what follows is lost"},
     [INDEX_CORRUPT_HEADER] = {NULL, ERROR, "a broken header; what follows is not read"},
+    [INDEX_GLOBAL_HEADER] = {NULL, ERROR,
+                             "one PAX header gives all that follow a path, a size or the like; "
+                             "other readers apply it, here each member's own counts"},
     [INDEX_NO_TRAILER] = {NULL, ERROR,
                           "no end of archive: its writer may have stopped early; all is kept"},
     [INDEX_LONE_ZERO_BLOCK] = {NULL, ERROR,

@@ -17,6 +17,7 @@ static const char *const problem_names[INDEX_PROBLEM_KINDS] = {
     [INDEX_EMPTY] = "empty",
     [INDEX_TRUNCATED] = "truncated",
     [INDEX_CORRUPT_HEADER] = "corrupt-header",
+    [INDEX_GLOBAL_HEADER] = "global-header",
     [INDEX_NO_TRAILER] = "no-trailer",
     [INDEX_LONE_ZERO_BLOCK] = "lone-zero-block",
     [INDEX_TRAILING_DATA] = "trailing-data",

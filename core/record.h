@@ -24,7 +24,9 @@ enum index_problem {
     INDEX_EMPTY,           /* zero bytes; kept */
     INDEX_TRUNCATED,       /* the member the shard ends in */
     INDEX_CORRUPT_HEADER,  /* of a shard: nothing after it is trusted */
-    INDEX_NO_TRAILER,      /* of a shard: no end-of-archive blocks; all is kept */
+    INDEX_GLOBAL_HEADER, /* of a shard: a PAX header for all that follows gives them a path, a size
+                            or the like; not applied (core/pax_global.h) */
+    INDEX_NO_TRAILER,    /* of a shard: no end-of-archive blocks; all is kept */
     INDEX_LONE_ZERO_BLOCK, /* of a shard: a single zero block that more follows; read on */
     INDEX_TRAILING_DATA,   /* of a shard: something other than zeros after its end; not read */
     INDEX_COMPRESSED,      /* of a shard: left out whole */

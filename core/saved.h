@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 /* Goes up with every change of the file's form, and of what a walk makes of a tar. */
-#define SAVED_VERSION 3
+#define SAVED_VERSION 4
 
 struct saved_header {
     char magic[16];

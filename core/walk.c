@@ -6,6 +6,7 @@
 
 #include "links.h"
 #include "member_name.h"
+#include "pax_global.h"
 #include "plain_header.h"
 #include "report.h"
 #include "shard_file.h"
@@ -408,7 +409,10 @@ static int walk_members(struct pass *pass, struct archive_entry *entry)
             return 0;
         }
         pass->any = true;
-        next = take_member(pass, entry);
+        if (position(pass) > pass->end + BLOCK &&
+            pax_global_matters(pass->file, pass->end, position(pass) - BLOCK))
+            note(pass, INDEX_GLOBAL_HEADER, NULL, pass->end);
+        next = pass->file->fault ? -pass->file->fault : take_member(pass, entry);
         if (next != 1)
             return next;
     }

@@ -264,6 +264,21 @@ def pax_size_wins():
 def pax_global(): return Tar().lay(extended([("comment", "0" * 40)], b"g", b"pax_global_header")).all(AB)
 
 
+def pax_global_that_counts(*pairs):
+    """libarchive passes over it; POSIX, GNU tar and tarfile let it count for all that follow."""
+    tar = Tar().put("0.jpg").lay(extended(pairs, b"g", b"pax_global_header")).all(AB).apart()
+    tar.problems.append(("global-header", None))
+    return tar
+
+
+@kind
+def pax_global_path(): return pax_global_that_counts(("comment", "c"), ("path", "x.jpg"))
+
+
+@kind
+def pax_global_size(): return pax_global_that_counts(("size", "1"))
+
+
 @kind
 def pax_unknown_records():
     return Tar(pax(("VENDOR.thing", "x"), ("LIBARCHIVE.creationtime", "1"), ("comment", "c"))).all(AB)
