@@ -11,18 +11,19 @@ if TYPE_CHECKING:
     import numpy
 
 #: DLPack's device types that a batch's memory may be of.
-CPU, CUDA_HOST = 1, 3
+CPU, CUDA, CUDA_HOST = 1, 2, 3
 
 
 class ElementType(NamedTuple):
     name: str
-    typestr: str  # of __array_interface__
+    typestr: str  # of __array_interface__; "": it has none
     code: str  # of memoryview.cast(); "": it has none
     size: int  # bytes
 
 
 UINT8 = ElementType("uint8", "|u1", "B", 1)
 FLOAT16 = ElementType("float16", "<f2", "", 2)
+BFLOAT16 = ElementType("bfloat16", "", "", 2)
 FLOAT32 = ElementType("float32", "<f4", "f", 4)
 INT32 = ElementType("int32", "<i4", "i", 4)
 INT64 = ElementType("int64", "<i8", "q", 8)
@@ -42,7 +43,7 @@ class Array:
         nbytes: bytes of all elements.
     """
 
-    __slots__ = ("_address", "_element", "_lease", "_which", "shape", "strides")
+    __slots__ = ("_address", "_device", "_element", "_lease", "_which", "shape", "strides")
 
     def __init__(
         self,
@@ -52,8 +53,10 @@ class Array:
         element: ElementType,
         shape: Tuple[int, ...],
         strides: Tuple[int, ...],
+        device: Tuple[int, int],
     ) -> None:
         self._lease = lease
+        self._device = device
         self._which = which
         self._address = address
         self._element = element
@@ -93,9 +96,17 @@ class Array:
     def __reduce__(self) -> NoReturn:
         raise TypeError("a batch's array cannot be pickled: it is a loader's memory; pickle a copy, as array.numpy().copy()")
 
+    def _host(self) -> None:
+        if self._device[0] == CUDA:
+            raise BufferError(
+                f"the array is in the memory of GPU {self._device[1]}: use torch(), or another consumer of DLPack"
+            )
+
     @property
     def __array_interface__(self) -> Dict[str, Any]:
         element = self._element
+        if self._device[0] == CUDA or not element.typestr:  # it has no such attribute then
+            raise AttributeError(f"numpy knows no {element.name} in the memory of {self._device}")
         return {
             "version": 3,
             "data": (self._address, False),
@@ -105,8 +116,8 @@ class Array:
         }
 
     def __dlpack_device__(self) -> Tuple[int, int]:
-        """(kDLCPU, 0), or (kDLCUDAHost, 0) where the loader's memory is pinned."""
-        return self._lease.device()
+        """(kDLCPU, 0), or (kDLCUDA, index). Pinned memory is the CPU's here, too, as torch takes no other."""
+        return self._device if self._device[0] == CUDA else (CPU, 0)
 
     def __dlpack__(
         self,
@@ -118,29 +129,46 @@ class Array:
     ) -> object:
         """A DLPack capsule: versioned where max_version is at least (1, 0), else the older one without a version.
 
-        A batch is complete when it is handed out, so no stream of the consumer's has to wait for anything. On memory that
-        is not pinned there are no streams: only None and -1 are taken. copy=True exports a copy of its own; nothing else
-        is copied. BufferError: another device, or a stream where there is none. ShuffleloadError with EOWNERDEAD in a
-        child of fork().
+        stream: in a GPU's memory, the consumer's: it waits for the batch, and what is on it when the tensor goes keeps the
+        batch until that is done. None, 1: the default stream; 2: the thread's own; -1 is as None; else CUDA's handle. What
+        is in the host's memory is complete when the batch is handed out, so no stream has to wait; on memory that is not
+        pinned there are none, and only None and -1 are taken.
+        dl_device: the array's own; of pinned memory (kDLCPU, 0) or (kDLCUDAHost, 0). copy=True exports a copy of its own, in
+        the host's memory; nothing else is copied or moved.
+
+        BufferError: another device, a copy of what is in a GPU's memory, or a stream where there is none. ShuffleloadError
+        with EOWNERDEAD in a child of fork(), or with what CUDA reported.
         """
-        own = self._lease.device()
         if stream is not None and not isinstance(stream, int):
             raise TypeError(f"stream is {stream!r}: an integer, or None")
-        if stream not in (None, -1) and own[0] != CUDA_HOST:
-            raise BufferError(f"stream is {stream}: batches are in host memory, where nothing is streamed")
-        if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != own:
-            raise BufferError(f"dl_device is {tuple(map(int, dl_device))}: the batch is on {own}, and is not moved")
-        versioned = max_version is not None and max_version[0] >= 1
-        return _memory.capsule(self._lease, self._which, versioned, bool(copy))
+        how = _library.EXPORT_VERSIONED if max_version is not None and max_version[0] >= 1 else 0
+        how |= _library.EXPORT_COPY if copy else 0
+        kind = self._device[0]
+        wanted = self.__dlpack_device__() if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
+        if wanted != self._device and (kind != CUDA_HOST or wanted != (CPU, 0)):
+            raise BufferError(f"dl_device is {wanted}: the array is on {self._device}, and is not moved")
+        if kind == CUDA:
+            if stream == 0 or copy:
+                raise BufferError("stream 0 says nothing" if stream == 0 else "what is in a GPU's memory is not copied")
+            return _memory.capsule(self._lease, self._which, how, stream if stream is not None and stream > 0 else 0)
+        if stream not in (None, -1) and kind != CUDA_HOST:
+            raise BufferError(f"stream is {stream}: the array is in host memory, where nothing is streamed")
+        if kind != wanted[0]:
+            how |= _library.EXPORT_PINNED_AS_CPU
+        return _memory.capsule(self._lease, self._which, how, None)
 
     def numpy(self) -> numpy.ndarray[Any, Any]:
-        """A numpy array of the same memory. ImportError without numpy."""
+        """A numpy array of the same memory. ImportError without numpy; BufferError: it is in a GPU's; TypeError: numpy has no
+        such type (bfloat16)."""
         import numpy
 
+        self._host()
+        if not self._element.typestr:
+            raise TypeError(f"numpy has no {self.dtype}: use torch()")
         return numpy.asarray(self)
 
     def torch(self) -> Any:
-        """A torch tensor of the same memory, on the CPU. ImportError without torch."""
+        """A torch tensor of the same memory, on its device. ImportError without torch."""
         import torch
 
         return torch.from_dlpack(self)
@@ -160,6 +188,7 @@ class Array:
         return self._view(self._address, self.nbytes)
 
     def _view(self, address: int, size: int) -> memoryview:
+        self._host()
         if not size:
             return memoryview(b"")  # a view of nothing cannot be cast
         memory: Any = (ctypes.c_uint8 * size).from_address(address)
@@ -183,13 +212,20 @@ class Array:
         return numbers
 
 
-def row_of(lease: _memory.Lease, which: int, address: int, element: ElementType, count: int) -> Array:
+def row_of(lease: _memory.Lease, which: int, address: int, element: ElementType, count: int, device: Tuple[int, int]) -> Array:
     """An array of one dimension."""
-    return Array(lease, which, address, element, (count,), (1,))
+    return Array(lease, which, address, element, (count,), (1,), device)
 
 
-def content_of(lease: _memory.Lease, struct: _library.BatchStruct, which: int, address: int, element: ElementType) -> Array:
+def content_of(
+    lease: _memory.Lease,
+    struct: _library.BatchStruct,
+    which: int,
+    address: int,
+    element: ElementType,
+    device: Tuple[int, int],
+) -> Array:
     """An array of a batch's own shape: its data, or its mask."""
     dimensions = struct.dimensions
     shape, strides = struct.shape, struct.strides
-    return Array(lease, which, address, element, tuple(shape[:dimensions]), tuple(strides[:dimensions]))
+    return Array(lease, which, address, element, tuple(shape[:dimensions]), tuple(strides[:dimensions]), device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import List, NoReturn, Optional
+from typing import List, NoReturn, Optional, Tuple
 
 from . import _array, _library, _memory
 from ._array import Array
@@ -14,7 +14,10 @@ _ELEMENTS = {
     Output.FLOAT32_NCHW: _array.FLOAT32,
     Output.FLOAT16_NCHW: _array.FLOAT16,
     Output.BYTES: _array.UINT8,
+    Output.BFLOAT16_NCHW: _array.BFLOAT16,
 }
+
+_HOST = (_array.CPU, 0)
 
 
 class Batch:
@@ -67,12 +70,25 @@ class Batch:
     def output(self) -> Output:
         return Output(self._struct.output)
 
+    def _devices(self) -> Tuple[Tuple[int, int], Tuple[int, int]]:
+        """DLPack's names of where `data` is, and where the rest."""
+        number = self._struct.device if _library.HAS_DEVICES else _library.DEVICE_HOST
+        return (_HOST, _HOST) if number == _library.DEVICE_HOST else ((_array.CUDA, number - 1), (_array.CUDA_HOST, 0))
+
+    @property
+    def device(self) -> str:
+        """Where `data` and `mask` are: "cpu", or "cuda:0" and on, as torch names them."""
+        kind, number = self._devices()[0]
+        return "cpu" if kind == _array.CPU else f"cuda:{number}"
+
     @property
     def data(self) -> Array:
-        """The content: uint8 N x H x W x 3, float32 or float16 N x 3 x H x W, or uint8 N x L, L being the longest sample's
-        length in this batch (its rows are `length_most` rounded up to 64 apart)."""
+        """The content: uint8 N x H x W x 3; float32, float16 or bfloat16 N x 3 x H x W; or uint8 N x L, L being the longest
+        sample's length in this batch (its rows are `length_most` rounded up to 64 apart)."""
         struct = self._struct
-        return _array.content_of(self._lease, struct, _library.ARRAY_DATA, struct.data, _ELEMENTS[self.output])
+        return _array.content_of(
+            self._lease, struct, _library.ARRAY_DATA, struct.data, _ELEMENTS[self.output], self._devices()[0]
+        )
 
     @property
     def images(self) -> Array:
@@ -84,7 +100,27 @@ class Batch:
     @property
     def labels(self) -> Array:
         """int64, N; -1: the sample has none."""
-        return _array.row_of(self._lease, _library.ARRAY_LABELS, self._struct.labels, _array.INT64, self.count)
+        return self._row_of(_library.ARRAY_LABELS, self._struct.labels, _array.INT64, self.count)
+
+    def _row_of(self, which: int, address: int, element: _array.ElementType, count: int) -> Array:
+        return _array.row_of(self._lease, which, address, element, count, self._devices()[1])
+
+    def _device_row(self, which: int, address: int) -> Array:
+        return _array.row_of(self._lease, which, address, _array.INT64, self.count, self._devices()[0])
+
+    @property
+    def device_labels(self) -> Array:
+        """The labels where `data` is: a copy of them on a GPU, else `labels`."""
+        if self._devices()[0] == _HOST:
+            return self.labels
+        return self._device_row(_library.ARRAY_DEVICE_LABELS, self._struct.device_labels)
+
+    @property
+    def device_lengths(self) -> Optional[Array]:
+        """The lengths where `data` is, likewise."""
+        if self._devices()[0] == _HOST or not self._struct.device_lengths:
+            return self.lengths
+        return self._device_row(_library.ARRAY_DEVICE_LENGTHS, self._struct.device_lengths)
 
     @property
     def lengths(self) -> Optional[Array]:
@@ -92,7 +128,7 @@ class Batch:
         struct = self._struct
         if not struct.lengths:
             return None
-        return _array.row_of(self._lease, _library.ARRAY_LENGTHS, struct.lengths, _array.INT64, self.count)
+        return self._row_of(_library.ARRAY_LENGTHS, struct.lengths, _array.INT64, self.count)
 
     @property
     def mask(self) -> Optional[Array]:
@@ -100,17 +136,17 @@ class Batch:
         struct = self._struct
         if not struct.mask:
             return None
-        return _array.content_of(self._lease, struct, _library.ARRAY_MASK, struct.mask, _array.UINT8)
+        return _array.content_of(self._lease, struct, _library.ARRAY_MASK, struct.mask, _array.UINT8, self._devices()[0])
 
     @property
     def statuses(self) -> Array:
         """int32, `asked`: a Status, or a negative errno; those that were left out come last, in their order."""
-        return _array.row_of(self._lease, _library.ARRAY_STATUSES, self._struct.statuses, _array.INT32, self.asked)
+        return self._row_of(_library.ARRAY_STATUSES, self._struct.statuses, _array.INT32, self.asked)
 
     @property
     def positions(self) -> Array:
         """uint64, `asked`: each sample's place in the global order."""
-        return _array.row_of(self._lease, _library.ARRAY_POSITIONS, self._struct.positions, _array.UINT64, self.asked)
+        return self._row_of(_library.ARRAY_POSITIONS, self._struct.positions, _array.UINT64, self.asked)
 
     @property
     def names(self) -> List[str]:

@@ -15,7 +15,9 @@ SONAME = "libshuffleload.so.0"
 
 PARTIAL, END, TIMEOUT = 1, 2, 3
 ARRAY_DATA, ARRAY_LABELS, ARRAY_LENGTHS, ARRAY_MASK, ARRAY_STATUSES, ARRAY_POSITIONS = range(6)
-EXPORT_VERSIONED, EXPORT_COPY = 1, 2
+ARRAY_DEVICE_LABELS, ARRAY_DEVICE_LENGTHS = 6, 7
+EXPORT_VERSIONED, EXPORT_COPY, EXPORT_PINNED_AS_CPU = 1, 2, 4
+DEVICE_AUTO, DEVICE_HOST = -1, 0
 UNKNOWN = 2**64 - 1
 
 _u64 = ctypes.c_uint64
@@ -64,6 +66,7 @@ class Config(ctypes.Structure):
         ("hold", _int),
         ("file_most", _u64),
         ("stream_bytes", _u64),
+        ("device", _int),
     ]
 
 
@@ -83,6 +86,9 @@ class BatchStruct(ctypes.Structure):
     mask: int
     statuses: int
     positions: int
+    device: int
+    device_labels: int
+    device_lengths: int
     _fields_ = [
         ("count", _u64),
         ("asked", _u64),
@@ -100,6 +106,10 @@ class BatchStruct(ctypes.Structure):
         ("names", ctypes.POINTER(ctypes.c_char_p)),
         ("statuses", ctypes.c_void_p),
         ("positions", ctypes.c_void_p),
+        # There where HAS_DEVICES.
+        ("device", _int),
+        ("device_labels", ctypes.c_void_p),
+        ("device_lengths", ctypes.c_void_p),
     ]
 
 
@@ -220,6 +230,9 @@ PATH = _load()
 _waiting = ctypes.CDLL(PATH)
 _quick = ctypes.PyDLL(PATH)
 
+#: Does this library know batches on a GPU? One that does may still have been built without CUDA; it says so when asked.
+HAS_DEVICES = hasattr(_waiting, "sl_batch_export")
+
 Function = Callable[..., Any]
 
 
@@ -240,6 +253,8 @@ sl_next = _declare(_waiting, "sl_next", _int, *_next)
 sl_seek = _declare(_waiting, "sl_seek", _int, _pointer, _u64, _u64)
 sl_close = _declare(_waiting, "sl_close", None, _pointer)
 sl_export_copy = _declare(_waiting, "sl_export", _int, *_export)
+if HAS_DEVICES:
+    sl_batch_export = _declare(_waiting, "sl_batch_export", _int, _pointer, _int, ctypes.c_uint, _pointer, _pointer)
 
 # These do not, but for a lock that nobody reads, decodes or copies under.
 sl_next_now = _declare(_quick, "sl_next", _int, *_next)

@@ -89,7 +89,7 @@ class Loader:
     Args (None: the default):
         path: where the samples are.
         source: "auto", "mount", "mount_tar", "folder", "tar" or "list".
-        output: "uint8_nhwc", "float32_nchw", "float16_nchw" or "bytes".
+        output: "uint8_nhwc", "float32_nchw", "float16_nchw", "bfloat16_nchw" (where the library has it) or "bytes".
         field: the sample's content: its extension, several as "jpg/jpeg/png".
         rank, world: of a mount, the share to read (world None: the mount's own). Elsewhere the path is this rank's share
             already, and they place it in the global order, on which random numbers hang.
@@ -112,7 +112,9 @@ class Loader:
         hold: batches that may be in use at once (3: the one in the loop, the next one being fetched, and one that some name
             has from before). A batch is in use while it, one of its arrays or a tensor of these exists.
         file_most: bytes; larger files are bad samples (64 MiB). stream_bytes: read ahead of the workers in a tar.
-        device: "cpu": this library makes batches in host memory.
+        device: where batches are made: "cpu", "auto" (the current GPU, or where none can be used the host) or "cuda:N"; a
+            torch.device does, too. On a GPU, `data` and `mask` are in its memory, and so are `device_labels`; what takes
+            them by DLPack names its stream, which waits for the batch. Of a library without CUDA: "cpu" and "auto" alone.
 
     Raises ShuffleloadError (an OSError) with the library's text, or what of it fits a built-in exception:
     ShuffleloadValueError, ShuffleloadNotFoundError, ShuffleloadPermissionError. ValueError and TypeError for arguments that
@@ -164,18 +166,12 @@ class Loader:
         hold: Optional[int] = None,
         file_most: Optional[int] = None,
         stream_bytes: Optional[int] = None,
-        device: str = "cpu",
+        device: Any = None,
     ) -> None:
         self._pointer: Optional[int] = None
         self._owner = os.getpid()
         arguments = dict(locals())
-        for name in ("self", "device"):
-            del arguments[name]
-        if str(device) != "cpu":
-            raise ValueError(
-                f"device is {str(device)!r}: this library makes batches in host memory ('cpu'); move them, as "
-                "torch.from_dlpack(batch.images).to(device)"
-            )
+        del arguments["self"]
         if not hold:
             arguments["hold"] = HOLD
         config = configure(arguments)

@@ -16,7 +16,7 @@ import ctypes
 import os
 import sys
 import threading
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import _library
 from ._errors import error_of
@@ -50,11 +50,6 @@ class Lease:
             if status:
                 raise error_of(status, _library.error_text(self.loader))
         _library.sl_release(self.loader, self.batch)
-
-    def device(self) -> Tuple[int, int]:
-        """DLPack's type and number of the device that the memory belongs to."""
-        tensor = _library.DLTensor.from_address(self.tensor.value or 0)
-        return tensor.device_type, tensor.device_id
 
     def __del__(self) -> None:
         tensor = self.tensor.value
@@ -120,16 +115,19 @@ def reap() -> None:
         _lock.release()
 
 
-def capsule(lease: Lease, array: int, versioned: bool, copy: bool) -> object:
-    """A DLPack capsule of one array (ARRAY_...) of a lease's batch."""
+def capsule(lease: Lease, array: int, how: int, stream: Optional[int]) -> object:
+    """A DLPack capsule of one array (ARRAY_...) of a lease's batch; how: bits EXPORT_... stream: where a GPU's memory is
+    used, CUDA's handle; None: the host's memory."""
     reap()
     tensor = ctypes.c_void_p()
-    how = (_library.EXPORT_VERSIONED if versioned else 0) | (_library.EXPORT_COPY if copy else 0)
-    function = _library.sl_export_copy if copy else _library.sl_export
-    status = function(lease.loader, lease.batch, array, how, ctypes.byref(tensor))
+    if stream is not None:
+        status = _library.sl_batch_export(lease.batch, array, how, stream, ctypes.byref(tensor))
+    else:
+        function = _library.sl_export_copy if how & _library.EXPORT_COPY else _library.sl_export
+        status = function(lease.loader, lease.batch, array, how, ctypes.byref(tensor))
     if status:
         raise error_of(status, _library.error_text(lease.loader))
-    name = _VERSIONED if versioned else _PLAIN
+    name = _VERSIONED if how & _library.EXPORT_VERSIONED else _PLAIN
     made: object = _capsule_new(tensor, name, None)
     _waiting.append((made, name, tensor.value or 0))
     return made

@@ -31,6 +31,7 @@ class Output(enum.IntEnum):
     FLOAT32_NCHW = 1
     FLOAT16_NCHW = 2
     BYTES = 3
+    BFLOAT16_NCHW = 4
 
 
 class Crop(enum.IntEnum):
@@ -95,6 +96,21 @@ def _three(name: str, values: Any) -> Sequence[float]:
     return numbers
 
 
+def _device(value: Any) -> int:
+    """ "cpu", "auto" or "cuda:N", or what has one of these as its text, such as a torch.device."""
+    text = str(value)
+    if text == "cpu":
+        return _library.DEVICE_HOST
+    if text == "auto":
+        return _library.DEVICE_AUTO if _library.HAS_DEVICES else _library.DEVICE_HOST
+    kind, _, number = text.partition(":")
+    if kind != "cuda" or not (number.isascii() and number.isdigit()):
+        raise ValueError(f"device is {text!r}: 'cpu', 'auto' (the current GPU, or where none can be used the host) or 'cuda:N'")
+    if not _library.HAS_DEVICES:
+        raise ValueError(f"device is {text!r}: this library makes batches in host memory")
+    return int(number) + 1
+
+
 def _text(name: str, value: Any) -> bytes:
     text = os.fsencode(value)
     if b"\0" in text:
@@ -112,6 +128,8 @@ def configure(arguments: Dict[str, Any]) -> _library.Config:
             continue
         if name in _WORDS:
             value = _word(name, value)
+        elif name == "device":
+            value = _integer(name, _device(value), kind)
         elif kind is ctypes.c_char_p:
             value = _text(name, value)
         elif kind is ctypes.c_double:

@@ -7,6 +7,7 @@ import itertools
 import pickle
 import random
 import threading
+import unittest.mock
 
 import case
 import shuffleload
@@ -237,15 +238,47 @@ class Capsules(Case):
         with self.assertRaises(TypeError):
             images.__dlpack__(stream="default")
 
-    def test_pinned_memory_takes_any_stream_as_its_batches_are_complete(self):
-        _library.DLTensor.from_address(self.batch._lease.tensor.value).device_type = 3  # as a loader that pins would say
+    def asked(self, images, **how):
+        """What the library is asked for by __dlpack__() of an array that is said to be elsewhere: (bits, stream)."""
+        with unittest.mock.patch.object(_memory, "capsule") as capsule:
+            images.__dlpack__(**how)
+        return capsule.call_args.args[2:]
+
+    def test_pinned_memory_is_the_cpus_unless_asked_for_and_takes_any_stream_as_its_batches_are_complete(self):
         images = self.batch.images
-        self.assertEqual(images.__dlpack_device__(), (3, 0))
+        images._device = (3, 0)
+        self.assertEqual(images.__dlpack_device__(), (1, 0))
+        as_cpu = _library.EXPORT_PINNED_AS_CPU
         for stream in (None, -1, 1, 2, 12345):
-            images.__dlpack__(stream=stream)
-        images.__dlpack__(dl_device=(3, 0))
+            self.assertEqual(self.asked(images, stream=stream), (as_cpu, None))
+            self.assertEqual(self.asked(images, stream=stream, dl_device=(1, 0), copy=True), (as_cpu | 2, None))
+            self.assertEqual(self.asked(images, stream=stream, dl_device=(3, 0), max_version=(1, 0)), (1, None))
         with self.assertRaises(BufferError):
-            images.__dlpack__(dl_device=(1, 0))
+            images.__dlpack__(dl_device=(2, 0))
+
+    def test_in_a_gpus_memory_the_consumers_stream_is_told_and_the_host_cannot_look(self):
+        images = self.batch.images
+        images._device = (2, 1)
+        self.assertEqual(images.__dlpack_device__(), (2, 1))
+        for stream, handle in ((None, 0), (-1, 0), (1, 1), (2, 2), (12345, 12345)):
+            self.assertEqual(self.asked(images, stream=stream), (0, handle))
+            self.assertEqual(self.asked(images, stream=stream, max_version=(1, 0), dl_device=(2, 1)), (1, handle))
+        for how in ({"stream": 0}, {"copy": True}, {"dl_device": (1, 0)}, {"dl_device": (2, 0)}):
+            with self.assertRaises(BufferError):
+                images.__dlpack__(**how)
+        self.assertFalse(hasattr(images, "__array_interface__"))
+        with self.assertRaises(BufferError):
+            images.view()
+
+    @needs_module("numpy")
+    def test_what_numpy_does_not_know_is_told(self):
+        images = self.batch.images
+        images._element = shuffleload._array.BFLOAT16
+        with self.assertRaisesRegex(TypeError, "bfloat16"):
+            images.numpy()
+        images._device = (2, 0)
+        with self.assertRaisesRegex(BufferError, "GPU 0"):
+            images.numpy()
 
     def test_capsules_that_nobody_takes_go(self):
         capsules = [self.batch.images.__dlpack__(max_version=version) for version in (None, (1, 0)) for _ in range(10)]
