@@ -10,6 +10,7 @@ import faulthandler
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -47,6 +48,8 @@ def prepare(options, folder):
     for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
         os.environ.pop(name, None)
     tempfile.tempdir = folder
+    # Who was started in the background of a shell ignores it, and so would the tests' interpreters.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.dont_write_bytecode = True
     sys.path[:0] = [str(ROOT / "python"), str(HERE), str(ROOT / "tests" / "mount")]
 
