@@ -16,7 +16,7 @@ REPORTED = {
     "label", "classes", "epoch", "after", "world", "seed", "epoch_samples", "order", "remainder", "padding",
     "dropped", "readers", "switches",
     "reads", "bytes", "pushed_files", "pushed", "pushed_unread", "pushed_limit", "pushed_lost", "failed_ahead", "hits",
-    "read_latency", "storage", "repeated_epochs", "refused_writes", "undone_stores", "errors", "warnings",
+    "read_latency", "storage", "blocks", "repeated_epochs", "refused_writes", "undone_stores", "errors", "warnings",
 }
 
 
