@@ -34,13 +34,14 @@
  *   block        for storage that is slow to seek: CorgiPile's two levels of shuffling over
  *                canonical streams. Blocks are runs of neighbouring samples of one shard
  *                (core/blocks.h). The blocks of the epoch are shuffled; the row of their samples is
- *                cut into `streams` runs, the first n % streams of them one sample longer, so a
- *                block is parted between two streams in at most streams - 1 places (and a large one
- *                over more). Each stream's blocks are cut into pools of at most `window` blocks, as
- *                even as can be, and each pool is shuffled whole. Place g is stream g % streams,
- *                its place g / streams. So a world that divides `streams` keeps each block, but for
- *                those parted, on one rank, and the order does not depend on the world. All 64 bits
- *                of seed and epoch count.
+ *                cut into `streams` runs, those of the even streams first, then those of the odd
+ *                ones, and the first n % streams of the streams get one sample more. So a block is
+ *                parted between two streams in at most streams - 1 places (and a large one over
+ *                more), and these streams do not follow each other in turn. Each stream's blocks
+ *                are cut into pools of at most `window` blocks, as even as can be, and each pool is
+ *                shuffled whole. Place g is stream g % streams, its place g / streams. So a world
+ *                that divides `streams` keeps each block, but for those parted, on one rank, and
+ *                the order does not depend on the world. All 64 bits of seed and epoch count.
  *
  * Only the low 32 bits of seed + epoch reach torch's generator: so it is there, so it is here. Of
  * feistel and length all bits of both count, and seed and epoch do not alias. */

@@ -67,11 +67,22 @@ uint64_t block_row_sample(const struct block_row *row, uint64_t place)
     return row->basis->blocks[row->blocks[i]] + (place - start_of(row, i));
 }
 
+/* How many of the streams below `bound` have their part of the row before this one's: those of the
+ * even streams stand first, then those of the odd ones. */
+static uint64_t streams_before(uint64_t stream, uint64_t bound)
+{
+    uint64_t half = stream / 2, even = (bound + 1) / 2, odd = bound / 2;
+
+    if (stream % 2 == 0)
+        return half < even ? half : even;
+    return even + (half < odd ? half : odd);
+}
+
 struct block_pools block_pools_of(const struct block_row *row, uint64_t stream, uint64_t window)
 {
     uint64_t n = row->basis->samples, length = n / row->streams, more = n % row->streams;
     struct block_pools pools = {
-        .start = stream * length + (stream < more ? stream : more),
+        .start = streams_before(stream, row->streams) * length + streams_before(stream, more),
     };
 
     pools.end = pools.start + length + (stream < more);
