@@ -92,6 +92,8 @@ static void host_write_row(void *state, const uint8_t *rgb, void *row)
 
     if (host->output == SL_FLOAT32_NCHW)
         pixels_to_floats(row, rgb, host->pixels, &host->table);
+    else if (host->output == SL_BFLOAT16_NCHW)
+        pixels_to_bfloats(row, rgb, host->pixels, &host->table);
     else
         pixels_to_halves(row, rgb, host->pixels, &host->table);
 }

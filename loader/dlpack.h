@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 enum dlpack_device { DLPACK_CPU = 1 };
-enum dlpack_code { DLPACK_INT = 0, DLPACK_UINT = 1, DLPACK_FLOAT = 2 };
+enum dlpack_code { DLPACK_INT = 0, DLPACK_UINT = 1, DLPACK_FLOAT = 2, DLPACK_BFLOAT = 4 };
 
 #define DLPACK_MAJOR       1
 #define DLPACK_MINOR       0

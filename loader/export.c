@@ -92,12 +92,12 @@ static void describe_row(struct dlpack_tensor *tensor, const void *data, uint64_
 static void describe_content(struct dlpack_tensor *tensor, const struct sl_batch *batch,
                              const void *data)
 {
-    bool real = batch->output == SL_FLOAT32_NCHW || batch->output == SL_FLOAT16_NCHW;
+    enum dlpack_code code = batch->output == SL_FLOAT32_NCHW || batch->output == SL_FLOAT16_NCHW
+                                ? DLPACK_FLOAT
+                            : batch->output == SL_BFLOAT16_NCHW ? DLPACK_BFLOAT
+                                                                : DLPACK_UINT;
 
-    describe_row(tensor, data, 0, real ? DLPACK_FLOAT : DLPACK_UINT,
-                 batch->output == SL_FLOAT32_NCHW   ? 32
-                 : batch->output == SL_FLOAT16_NCHW ? 16
-                                                    : 8);
+    describe_row(tensor, data, 0, code, 8 * (unsigned)settings_element_bytes(batch->output));
     tensor->dimensions = batch->dimensions;
     memcpy(tensor->shape, batch->shape, sizeof batch->shape);
     memcpy(tensor->strides, batch->strides, sizeof batch->strides);

@@ -1,7 +1,6 @@
 /* Tensors of pictures: see pixels.h. */
 #include "pixels.h"
 
-#include "pixels_body.h"
 #include "pixels_vector.h"
 
 #include <stdbool.h>
@@ -10,31 +9,6 @@
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
-
-uint16_t pixels_half(float value)
-{
-    uint32_t bits, magnitude;
-    uint16_t sign;
-
-    memcpy(&bits, &value, sizeof bits);
-    sign = (uint16_t)(bits >> 16 & 0x8000);
-    magnitude = bits & 0x7fffffff;
-    if (magnitude > 0x7f800000)
-        return sign | 0x7e00;
-    if (magnitude >= 0x477ff000) /* 65520 and more round to infinity */
-        return sign | 0x7c00;
-    if (magnitude < 0x38800000) { /* below 2^-14: counts of 2^-24, rounded by adding 0.5 */
-        float whole, half = 0.5f;
-        uint32_t sum, base;
-        memcpy(&whole, &magnitude, sizeof whole);
-        whole += half; /* the last bit of a float in [0.5, 1) is 2^-24 */
-        memcpy(&sum, &whole, sizeof sum);
-        memcpy(&base, &half, sizeof base);
-        return sign | (uint16_t)(sum - base);
-    }
-    magnitude += 0xfff + (magnitude >> 13 & 1);
-    return sign | (uint16_t)((magnitude >> 13) - (112 << 10));
-}
 
 void pixels_table_fill(struct pixels_table *table, const float mean[3], const float deviation[3])
 {
@@ -52,6 +26,7 @@ void pixels_table_fill(struct pixels_table *table, const float mean[3], const fl
             rgb[value * 3 + channel] = (uint8_t)value;
             table->floats[channel][value] = result;
             table->halves[channel][value] = pixels_half(result);
+            table->bfloats[channel][value] = pixels_bfloat(result);
         }
     if (!pixels_vector_supported())
         return;
@@ -83,7 +58,7 @@ static void stream_floats(float *out, const uint8_t *rgb, size_t count, const fl
                       _mm_setr_ps(table[rgb[0]], table[rgb[3]], table[rgb[6]], table[rgb[9]]));
 }
 
-static void stream_halves(uint16_t *out, const uint8_t *rgb, size_t count, const uint16_t *table)
+static void stream_shorts(uint16_t *out, const uint8_t *rgb, size_t count, const uint16_t *table)
 {
     for (size_t i = 0; i < count; i += 8, rgb += 24)
         _mm_stream_si128((__m128i *)(void *)(out + i),
@@ -115,23 +90,41 @@ void pixels_to_floats(float *out, const uint8_t *rgb, size_t count,
             *out++ = table->floats[channel][rgb[i * 3 + (size_t)channel]];
 }
 
-void pixels_to_halves(uint16_t *out, const uint8_t *rgb, size_t count,
-                      const struct pixels_table *table)
+static void to_shorts(uint16_t *out, const uint8_t *rgb, size_t count, const uint16_t table[3][256])
 {
-    if (table->computed && count % 16 == 0 && (uintptr_t)out % 32 == 0) {
-        pixels_vector_halves(out, rgb, count, table);
-        return;
-    }
 #ifdef __SSE2__
     if (streams(out, count * sizeof *out)) {
         for (int channel = 0; channel < 3; channel++)
-            stream_halves(out + (size_t)channel * count, rgb + channel, count,
-                          table->halves[channel]);
+            stream_shorts(out + (size_t)channel * count, rgb + channel, count, table[channel]);
         _mm_sfence();
         return;
     }
 #endif
     for (int channel = 0; channel < 3; channel++)
         for (size_t i = 0; i < count; i++)
-            *out++ = table->halves[channel][rgb[i * 3 + (size_t)channel]];
+            *out++ = table[channel][rgb[i * 3 + (size_t)channel]];
+}
+
+void pixels_to_halves(uint16_t *out, const uint8_t *rgb, size_t count,
+                      const struct pixels_table *table)
+{
+    if (table->computed && count % 16 == 0 && (uintptr_t)out % 32 == 0)
+        pixels_vector_halves(out, rgb, count, table);
+    else
+        to_shorts(out, rgb, count, table->halves);
+}
+
+void pixels_to_bfloats(uint16_t *out, const uint8_t *rgb, size_t count,
+                       const struct pixels_table *table)
+{
+    to_shorts(out, rgb, count, table->bfloats);
+}
+
+void pixels_do_job(const struct pixels_job *job)
+{
+    uint32_t groups = job->pixels / PIXELS_GROUP + (job->pixels % PIXELS_GROUP != 0);
+
+    for (uint32_t image = 0; image < job->images; image++)
+        for (uint32_t group = 0; group < groups; group++)
+            pixels_do_group(job, image, group, job->format);
 }

@@ -1,22 +1,24 @@
 /* Pictures of bytes (rows of R G B) -> what a batch holds: bytes as they are (NHWC), or normalised
- * float32 or float16 in planes (NCHW). No state, no allocation, any thread.
+ * float32, float16 or bfloat16 in planes (NCHW). No state, no allocation, any thread.
  *
  * float32 equals torchvision's ToTensor and Normalize bit for bit: three float operations, each
- * rounded (pixels_body.h). float16 is that, rounded to nearest even, as Tensor.half(). A byte has
- * 256 values, so both are a table a channel. */
+ * rounded (pixels_body.h). float16 and bfloat16 are that, rounded to nearest even, as Tensor.half()
+ * and Tensor.bfloat16(). A byte has 256 values, so each is a table a channel. */
 #ifndef SHUFFLELOAD_PIXELS_H
 #define SHUFFLELOAD_PIXELS_H
+
+#include "pixels_body.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Opaque; 5 KB; read-only once filled, so that all threads can share one. */
+/* Opaque; 6 KB; read-only once filled, so that all threads can share one. */
 struct pixels_table {
     float mean[3], deviation[3];
     bool computed; /* the vector code of this processor gives what the table says */
     float floats[3][256];
-    uint16_t halves[3][256];
+    uint16_t halves[3][256], bfloats[3][256];
 };
 
 /* `deviation` must not be 0: then the values are infinite or not numbers. */
@@ -30,8 +32,10 @@ void pixels_to_floats(float *out, const uint8_t *rgb, size_t count,
                       const struct pixels_table *table);
 void pixels_to_halves(uint16_t *out, const uint8_t *rgb, size_t count,
                       const struct pixels_table *table);
+void pixels_to_bfloats(uint16_t *out, const uint8_t *rgb, size_t count,
+                       const struct pixels_table *table);
 
-/* float -> IEEE 754 binary16, ties to even; NaN stays NaN. */
-uint16_t pixels_half(float value);
+/* A batch by the code that a GPU's kernel is made of, for those who check that both agree. */
+void pixels_do_job(const struct pixels_job *job);
 
 #endif

@@ -77,7 +77,7 @@ static int check_numbers(const struct sl_config *config, struct fault *fault)
 {
     if (config->source < SL_SOURCE_AUTO || config->source > SL_SOURCE_LIST)
         return refuse(fault, "source", config->source, "there is no such source");
-    if (config->output < SL_UINT8_NHWC || config->output > SL_BYTES)
+    if (config->output < SL_UINT8_NHWC || config->output > SL_BFLOAT16_NCHW)
         return refuse(fault, "output", config->output, "there is no such output");
     if (config->crop < SL_CROP_RANDOM_RESIZED || config->crop > SL_STRETCH)
         return refuse(fault, "crop", config->crop, "there is no such crop");
@@ -212,14 +212,19 @@ int settings_make(struct settings *settings, const struct sl_config *given, stru
     }
     settings->pixels = (size_t)config->width * (size_t)config->height * 3;
     if (settings->images)
-        settings->row_bytes = settings->pixels * (config->output == SL_FLOAT32_NCHW   ? 4
-                                                  : config->output == SL_FLOAT16_NCHW ? 2
-                                                                                      : 1);
+        settings->row_bytes = settings->pixels * settings_element_bytes(config->output);
     else
         settings->row_bytes = (config->length_most + SETTINGS_ALIGNMENT - 1) / SETTINGS_ALIGNMENT *
                               SETTINGS_ALIGNMENT;
     settings->slots = (uint64_t)config->prefetch + (uint64_t)config->hold;
     return 0;
+}
+
+size_t settings_element_bytes(enum sl_output output)
+{
+    return output == SL_FLOAT32_NCHW                                 ? 4
+           : output == SL_FLOAT16_NCHW || output == SL_BFLOAT16_NCHW ? 2
+                                                                     : 1;
 }
 
 void settings_free(struct settings *settings)

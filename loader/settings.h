@@ -32,6 +32,9 @@ struct settings {
 int settings_make(struct settings *settings, const struct sl_config *config, struct fault *fault);
 void settings_free(struct settings *settings);
 
+/* Of one value of a batch's content. */
+size_t settings_element_bytes(enum sl_output output);
+
 /* Is a file of this extension (any case, no dot) a sample's content? */
 bool settings_takes(const struct settings *settings, const char *extension);
 

@@ -79,10 +79,11 @@ enum sl_source {
 
 /* What a batch holds. Sizes: N samples, C = 3 (red, green, blue), H rows, W columns. */
 enum sl_output {
-    SL_UINT8_NHWC = 0,   /* images, 0 to 255, not normalised */
-    SL_FLOAT32_NCHW = 1, /* images, (x / 255 - mean) / deviation */
-    SL_FLOAT16_NCHW = 2, /* the same in IEEE half precision, rounded to nearest even */
-    SL_BYTES = 3,        /* any files, as they are, padded to length_most */
+    SL_UINT8_NHWC = 0,    /* images, 0 to 255, not normalised */
+    SL_FLOAT32_NCHW = 1,  /* images, (x / 255 - mean) / deviation */
+    SL_FLOAT16_NCHW = 2,  /* the same in IEEE half precision, rounded to nearest even */
+    SL_BYTES = 3,         /* any files, as they are, padded to length_most */
+    SL_BFLOAT16_NCHW = 4, /* as SL_FLOAT32_NCHW in bfloat16, rounded to nearest even */
 };
 
 /* How an image becomes H x W. */

@@ -20,7 +20,8 @@ static const char help[] =
     "\n"
     "  --workers N,...    threads (0: the cores this process may use); several numbers: a sweep\n"
     "  --batch N          samples a batch (128)\n"
-    "  --output WHAT      uint8, float32 (default), float16, bytes (any files, no decoding)\n"
+    "  --output WHAT      uint8, float32 (default), float16, bfloat16, bytes (any files, no "
+    "decoding)\n"
     "  --size W[xH]       pixels of an image (224)\n"
     "  --crop HOW         random (RandomResizedCrop; default), centre, stretch\n"
     "  --flip P           probability of a left-right flip (0.5)\n"
@@ -89,10 +90,8 @@ static const struct option known[] = {
 };
 
 static const char *const outputs[] = {
-    [SL_UINT8_NHWC] = "uint8",
-    [SL_FLOAT32_NCHW] = "float32",
-    [SL_FLOAT16_NCHW] = "float16",
-    [SL_BYTES] = "bytes",
+    [SL_UINT8_NHWC] = "uint8", [SL_FLOAT32_NCHW] = "float32",   [SL_FLOAT16_NCHW] = "float16",
+    [SL_BYTES] = "bytes",      [SL_BFLOAT16_NCHW] = "bfloat16",
 };
 static const char *const crops[] = {
     [SL_CROP_RANDOM_RESIZED] = "random",

@@ -62,9 +62,9 @@ static int set(struct sl_config *config, const char *name, const char *value)
 
 static void show(const struct sl_batch *batch)
 {
-    size_t element = batch->output == SL_FLOAT32_NCHW   ? 4
-                     : batch->output == SL_FLOAT16_NCHW ? 2
-                                                        : 1;
+    size_t element = batch->output == SL_FLOAT32_NCHW                                        ? 4
+                     : batch->output == SL_FLOAT16_NCHW || batch->output == SL_BFLOAT16_NCHW ? 2
+                                                                                             : 1;
 
     for (uint64_t i = 0; i < batch->asked; i++) {
         size_t length = batch->lengths ? (size_t)batch->lengths[i]

@@ -162,9 +162,9 @@ uint64_t load_hash(uint64_t hash, const void *bytes, size_t size)
 
 uint64_t load_batch_hash(const struct sl_batch *batch)
 {
-    size_t element = batch->output == SL_FLOAT32_NCHW   ? 4
-                     : batch->output == SL_FLOAT16_NCHW ? 2
-                                                        : 1;
+    size_t element = batch->output == SL_FLOAT32_NCHW                                        ? 4
+                     : batch->output == SL_FLOAT16_NCHW || batch->output == SL_BFLOAT16_NCHW ? 2
+                                                                                             : 1;
     size_t row = (size_t)batch->strides[0] * element;
     uint64_t hash = load_hash(LOAD_HASH, batch->data, batch->asked * row);
 

@@ -80,6 +80,7 @@ Test(load_export, every_array_is_a_tensor_of_the_same_memory)
     } outputs[] = {{SL_UINT8_NHWC, DLPACK_UINT, 8},
                    {SL_FLOAT32_NCHW, DLPACK_FLOAT, 32},
                    {SL_FLOAT16_NCHW, DLPACK_FLOAT, 16},
+                   {SL_BFLOAT16_NCHW, DLPACK_BFLOAT, 16},
                    {SL_BYTES, DLPACK_UINT, 8}};
     struct sl_config config = begin();
     struct sl_loader *loader;
