@@ -1,41 +1,73 @@
-/* Where batches are made: the table of functions that a back end is. The host's is backend_host;
- * one for a GPU is one more such table, with slots in pinned memory, uint8 rows in them, and copies
- * and kernels started in batch_ready. Nothing else in the loader knows which one it works for. */
+/* Where batches are made: the table of functions that a back end is, and the choice between the
+ * two. backend_host makes them in the host's memory; backend_cuda has slots in pinned memory, and
+ * copies and converts them on a GPU. Nothing else in the loader knows which one it works for. */
 #ifndef SHUFFLELOAD_BACKEND_H
 #define SHUFFLELOAD_BACKEND_H
 
 #include "fault.h"
 #include "settings.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+/* A slot's pinned or plain arrays, for a back end that copies them. */
+struct backend_arrays {
+    const void *data, *mask, *labels, *lengths;
+};
+
+/* What fails returns a negative errno with its text in the fault. Slots are numbers from 0 to
+ * settings->slots - 1. */
 struct backend {
     const char *name;
 
-    /* Makes the state that all other functions get. 0 or a negative errno with its text. */
+    /* Makes the state that all other functions get. -ENODEV: there is no such device, or none that
+     * can be used. */
     int (*open)(void **state, const struct settings *settings, struct fault *fault);
     void (*close)(void *state);
 
     /* The arena: once at open, given back at close. Zeroed, its pages touched, aligned to a page.
      * NULL: not enough memory. */
-    void *(*memory_take)(void *state, size_t bytes);
+    void *(*memory_take)(void *state, size_t bytes, struct fault *fault);
     void (*memory_give)(void *state, void *memory, size_t bytes);
 
     /* Does an image's row in the slot hold the rgb bytes themselves (then write_row is not called,
      * and the decoder writes into the slot)? */
-    int (*rows_are_pixels)(const void *state);
+    bool (*rows_are_pixels)(const void *state);
     /* From rgb (width * height * 3) to a row in the slot. Several workers at once. */
     void (*write_row)(void *state, const uint8_t *rgb, void *row);
 
-    /* The life of a batch in a slot. ready: all rows are written, by the worker that wrote the last
-     * one; deliver: right before the caller gets it, in order; release: the caller gave it back, or
-     * it is dropped after ready. 0 or a negative errno, which the caller of sl_next() gets. */
-    int (*batch_ready)(void *state, size_t slot, struct sl_batch *batch);
-    int (*batch_deliver)(void *state, size_t slot, struct sl_batch *batch);
-    void (*batch_release)(void *state, size_t slot);
+    /* Once a slot: what the caller gets of its memory, after the host's addresses are filled in. */
+    void (*describe)(void *state, size_t slot, struct sl_batch *batch);
+
+    /* The life of a batch in a slot.
+     * row_begin: before each row is written, by the worker that writes it; waits while the last
+     *   batch of this slot is still being read. Cannot fail: batch_ready tells of it.
+     * batch_ready: all rows are written; by the worker that wrote the last one. */
+    void (*row_begin)(void *state, size_t slot);
+    int (*batch_ready)(void *state, size_t slot, const struct sl_batch *batch,
+                       const struct backend_arrays *arrays, struct fault *fault);
+
+    /* What the caller of a held batch does, in any thread; all without the pipeline's lock.
+     * batch_wait: what follows on the stream finds the batch there.
+     * batch_used: what is on the stream by now uses the batch: it stays until that is done. Where
+     *   that cannot be arranged, the slot is never made ready again: batch_ready fails.
+     * batch_used_by_all: the same for each stream that batch_wait was called with. */
+    int (*batch_wait)(void *state, size_t slot, void *stream, struct fault *fault);
+    int (*batch_used)(void *state, size_t slot, void *stream, struct fault *fault);
+    int (*batch_used_by_all)(void *state, size_t slot, struct fault *fault);
 };
 
-extern const struct backend backend_host;
+extern const struct backend backend_host, backend_cuda;
+
+/* Opens the back end that the settings ask for. With SL_DEVICE_AUTO, and without a GPU that can be
+ * used, that is the host: then `note` says why; else it is "". */
+int backend_open(const struct backend **backend, void **state, const struct settings *settings,
+                 struct fault *note, struct fault *fault);
+
+/* What the machine can give, in bytes, swap included; where it does not say, UINT64_MAX. The kernel
+ * promises more than it has, and ends a process, not always the one that asked, when that is
+ * touched. */
+uint64_t backend_memory_available(void);
 
 #endif

@@ -33,9 +33,7 @@ static void host_close(void *state)
     free(state);
 }
 
-/* What the machine can give, swap included; where it does not say, anything. The kernel promises
- * more than it has, and ends a process, not always the one that asked, when that is touched. */
-static uint64_t memory_available(void)
+uint64_t backend_memory_available(void)
 {
     FILE *file = fopen("/proc/meminfo", "re");
     char line[128];
@@ -54,12 +52,13 @@ static uint64_t memory_available(void)
     return found ? sum << 10 : UINT64_MAX;
 }
 
-static void *host_memory_take(void *state, size_t bytes)
+static void *host_memory_take(void *state, size_t bytes, struct fault *fault)
 {
     void *memory;
 
     (void)state;
-    if (bytes > memory_available())
+    (void)fault;
+    if (bytes > backend_memory_available())
         return NULL;
     memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
@@ -81,7 +80,7 @@ static void host_memory_give(void *state, void *memory, size_t bytes)
     munmap(memory, bytes);
 }
 
-static int host_rows_are_pixels(const void *state)
+static bool host_rows_are_pixels(const void *state)
 {
     return ((const struct host *)state)->output == SL_UINT8_NHWC;
 }
@@ -98,18 +97,36 @@ static void host_write_row(void *state, const uint8_t *rgb, void *row)
         pixels_to_halves(row, rgb, host->pixels, &host->table);
 }
 
-static int host_batch(void *state, size_t slot, struct sl_batch *batch)
+static void host_describe(void *state, size_t slot, struct sl_batch *batch)
 {
     (void)state;
     (void)slot;
-    (void)batch;
+    batch->device = SL_DEVICE_HOST;
+}
+
+static void host_row_begin(void *state, size_t slot)
+{
+    (void)state;
+    (void)slot;
+}
+
+static int host_batch_ready(void *state, size_t slot, const struct sl_batch *batch,
+                            const struct backend_arrays *arrays, struct fault *fault)
+{
+    (void)state, (void)slot, (void)batch, (void)arrays, (void)fault;
     return 0;
 }
 
-static void host_release(void *state, size_t slot)
+/* Nothing on a stream can be at work with it without the caller's own doing. */
+static int host_batch_stream(void *state, size_t slot, void *stream, struct fault *fault)
 {
-    (void)state;
-    (void)slot;
+    (void)state, (void)slot, (void)stream, (void)fault;
+    return 0;
+}
+
+static int host_batch_streams(void *state, size_t slot, struct fault *fault)
+{
+    return host_batch_stream(state, slot, NULL, fault);
 }
 
 const struct backend backend_host = {
@@ -120,7 +137,10 @@ const struct backend backend_host = {
     .memory_give = host_memory_give,
     .rows_are_pixels = host_rows_are_pixels,
     .write_row = host_write_row,
-    .batch_ready = host_batch,
-    .batch_deliver = host_batch,
-    .batch_release = host_release,
+    .describe = host_describe,
+    .row_begin = host_row_begin,
+    .batch_ready = host_batch_ready,
+    .batch_wait = host_batch_stream,
+    .batch_used = host_batch_stream,
+    .batch_used_by_all = host_batch_streams,
 };

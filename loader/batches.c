@@ -150,14 +150,6 @@ static int take_batch(struct pipeline *pipeline, struct slot **out)
 
 static int deliver(struct pipeline *pipeline, struct slot *slot, struct sl_batch **out)
 {
-    int error = pipeline->backend->batch_deliver(
-        pipeline->state, (size_t)(slot - pipeline->slots.slots), &slot->batch);
-
-    if (error) {
-        fault_set(&pipeline->fault, error, "the %s back end: %s", pipeline->backend->name,
-                  fault_meaning(error));
-        return pipeline->error = error;
-    }
     slot->state = SLOT_HELD;
     pipeline->held++;
     pipeline->delivered++;
@@ -202,26 +194,49 @@ int batches_next(struct batches *batches, struct sl_batch **out, int millisecond
     return result;
 }
 
-int batches_release(struct batches *batches, struct sl_batch *batch)
+/* Under the lock: the batch's slot, which a tensor's count keeps from here on; NULL: not held. */
+static struct slot *begin_release(struct pipeline *pipeline, const struct sl_batch *batch)
 {
-    struct pipeline *pipeline = &batches->pipeline;
-    int result = -EINVAL;
-
-    pthread_mutex_lock(&pipeline->lock);
     for (size_t i = 0; i < pipeline->slots.count; i++) {
         struct slot *slot = &pipeline->slots.slots[i];
 
         if (&slot->batch != batch || slot->state != SLOT_HELD || slot->released)
             continue;
         slot->released = true;
-        if (!slot->tensors)
-            pipeline_take_back(pipeline, slot);
-        result = 0;
+        slot->tensors++;
+        return slot;
     }
-    if (result)
-        fault_set(&pipeline->fault, result, "sl_release() of a batch that is not held");
+    return NULL;
+}
+
+int batches_release(struct batches *batches, const struct sl_batch *batch, bool all, void *stream)
+{
+    struct pipeline *pipeline = &batches->pipeline;
+    struct fault fault = {""};
+    struct slot *slot;
+    size_t number;
+    int error;
+
+    pthread_mutex_lock(&pipeline->lock);
+    slot = begin_release(pipeline, batch);
+    if (!slot) {
+        error = fault_set(&pipeline->fault, -EINVAL, "%s() of a batch that is not held",
+                          all ? "sl_release" : "sl_batch_release");
+        pthread_mutex_unlock(&pipeline->lock);
+        return error;
+    }
+    /* A full queue of the device may take its time. */
     pthread_mutex_unlock(&pipeline->lock);
-    return result;
+    number = (size_t)(slot - pipeline->slots.slots);
+    error = all ? pipeline->backend->batch_used_by_all(pipeline->state, number, &fault)
+                : pipeline->backend->batch_used(pipeline->state, number, stream, &fault);
+    pthread_mutex_lock(&pipeline->lock);
+    if (error)
+        pipeline->fault = fault;
+    if (--slot->tensors == 0)
+        pipeline_take_back(pipeline, slot);
+    pthread_mutex_unlock(&pipeline->lock);
+    return error;
 }
 
 void batches_cancel(struct batches *batches)

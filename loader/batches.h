@@ -24,7 +24,8 @@ void batches_free(struct batches *batches);
 
 int batches_seek(struct batches *batches, uint64_t epoch, uint64_t after);
 int batches_next(struct batches *batches, struct sl_batch **out, int milliseconds);
-int batches_release(struct batches *batches, struct sl_batch *batch);
+/* Behind what is on the stream, or (`all`) on each stream that waited for the batch. */
+int batches_release(struct batches *batches, const struct sl_batch *batch, bool all, void *stream);
 void batches_cancel(struct batches *batches);
 
 #endif

@@ -52,16 +52,19 @@ static void settle(struct pipeline *pipeline, struct slot *slot, struct tally *t
     uint64_t rows = pipeline->settings.config.batch_size;
     uint64_t first = slot->batch.number * rows, asked = slot->done;
     uint64_t after = pipeline->at.base + (first + asked) * pipeline->place.world;
+    struct backend_arrays arrays = {slot->data, slot->mask, slot->labels, slot->lengths};
+    struct fault fault = {""};
     int error;
 
     slot->state = SLOT_SETTLING;
     pthread_mutex_unlock(&pipeline->lock);
     slots_settle(&pipeline->slots, slot, asked, after, tally);
     error = pipeline->backend->batch_ready(pipeline->state, (size_t)(slot - pipeline->slots.slots),
-                                           &slot->batch);
-    if (error && !slot->error)
-        slot->error = fault_set(&slot->fault, error, "the %s back end: %s", pipeline->backend->name,
-                                fault_meaning(error));
+                                           &slot->batch, &arrays, &fault);
+    if (error && !slot->error) {
+        slot->error = error;
+        slot->fault = fault;
+    }
     pthread_mutex_lock(&pipeline->lock);
     slot->state = SLOT_READY;
     pthread_cond_broadcast(&pipeline->ready);
@@ -133,12 +136,13 @@ static void *worker_main(void *argument)
 
     pthread_mutex_lock(&pipeline->lock);
     while (!pipeline->quit) {
-        uint64_t first, count, ready = pipeline->running ? rows_ready(pipeline) : 0;
+        uint64_t first, count, start, ready = pipeline->running ? rows_ready(pipeline) : 0;
         struct slot *slot;
 
         if (pipeline->taken >= ready) {
-            uint64_t *reason = wait_reason(pipeline, &worker->tally), start = tally_now();
+            uint64_t *reason = wait_reason(pipeline, &worker->tally);
 
+            start = tally_now();
             pthread_cond_wait(&pipeline->work, &pipeline->lock);
             now = tally_now();
             *reason += now - start;
@@ -157,6 +161,9 @@ static void *worker_main(void *argument)
         pipeline->busy++;
         slot = &pipeline->slots.slots[pipeline->slot_of[first / rows % pipeline->slots.count]];
         pthread_mutex_unlock(&pipeline->lock);
+        start = tally_now();
+        pipeline->backend->row_begin(pipeline->state, (size_t)(slot - pipeline->slots.slots));
+        worker->tally.wait_consumer_ns += tally_now() - start;
         for (uint64_t i = first; i < first + count; i++)
             make_row(pipeline, worker, slot, i);
         pthread_mutex_lock(&pipeline->lock);

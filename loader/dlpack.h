@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-enum dlpack_device { DLPACK_CPU = 1 };
+enum dlpack_device { DLPACK_CPU = 1, DLPACK_CUDA = 2, DLPACK_CUDA_HOST = 3 /* pinned */ };
 enum dlpack_code { DLPACK_INT = 0, DLPACK_UINT = 1, DLPACK_FLOAT = 2, DLPACK_BFLOAT = 4 };
 
 #define DLPACK_MAJOR       1

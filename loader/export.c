@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Behind each tensor. Owns its copy, or keeps a slot. */
+/* Behind each tensor. Owns its copy, or keeps a slot until what is on the stream is done. */
 struct export
 {
     union {
@@ -17,6 +17,7 @@ struct export
     } managed; /* first: what the consumer has */
     struct sl_loader *loader;
     struct slot *slot; /* NULL: a copy */
+    void *stream;
     void *copy;
     int64_t shape[4], strides[4];
 };
@@ -57,10 +58,26 @@ static void give_up_slot(struct sl_loader *loader, struct slot *slot)
     free(loader);
 }
 
+static size_t number_of(const struct sl_loader *loader, const struct slot *slot)
+{
+    return (size_t)(slot - loader->batches.pipeline.slots.slots);
+}
+
+/* A fault of CUDA's here is told of by the batches that can no longer be made. */
+static void use_slot(struct sl_loader *loader, struct slot *slot, void *stream)
+{
+    const struct pipeline *pipeline = &loader->batches.pipeline;
+
+    if (loader->owner == getpid())
+        (void)pipeline->backend->batch_used(pipeline->state, number_of(loader, slot), stream, NULL);
+}
+
 static void end(struct export *export)
 {
-    if (export->slot)
+    if (export->slot) {
+        use_slot(export->loader, export->slot, export->stream);
         give_up_slot(export->loader, export->slot);
+    }
     free(export->copy);
     free(export);
 }
@@ -103,11 +120,31 @@ static void describe_content(struct dlpack_tensor *tensor, const struct sl_batch
     memcpy(tensor->strides, batch->strides, sizeof batch->strides);
 }
 
+/* Is it in the device's memory, where the batch is on a device? */
+static bool is_on_device(enum sl_array array)
+{
+    return array == SL_ARRAY_DATA || array == SL_ARRAY_MASK || array == SL_ARRAY_DEVICE_LABELS ||
+           array == SL_ARRAY_DEVICE_LENGTHS;
+}
+
+static void describe_device(struct dlpack_tensor *tensor, const struct sl_batch *batch,
+                            enum sl_array array, unsigned how)
+{
+    tensor->device_id = 0;
+    if (batch->device == SL_DEVICE_HOST) {
+        tensor->device_type = DLPACK_CPU;
+    } else if (is_on_device(array)) {
+        tensor->device_type = DLPACK_CUDA;
+        tensor->device_id = SL_DEVICE_INDEX(batch->device);
+    } else {
+        tensor->device_type = how & SL_EXPORT_PINNED_AS_CPU ? DLPACK_CPU : DLPACK_CUDA_HOST;
+    }
+}
+
 /* False: the batch has no such array. */
 static bool describe(struct dlpack_tensor *tensor, const struct sl_batch *batch,
                      enum sl_array array)
 {
-    tensor->device_type = DLPACK_CPU;
     tensor->type.lanes = 1;
     switch (array) {
     case SL_ARRAY_DATA:
@@ -127,6 +164,12 @@ static bool describe(struct dlpack_tensor *tensor, const struct sl_batch *batch,
         break;
     case SL_ARRAY_POSITIONS:
         describe_row(tensor, batch->positions, batch->asked, DLPACK_UINT, 64);
+        break;
+    case SL_ARRAY_DEVICE_LABELS:
+        describe_row(tensor, batch->device_labels, batch->count, DLPACK_INT, 64);
+        break;
+    case SL_ARRAY_DEVICE_LENGTHS:
+        describe_row(tensor, batch->device_lengths, batch->count, DLPACK_INT, 64);
         break;
     default:
         return false;
@@ -168,7 +211,7 @@ static int keep_slot(struct sl_loader *loader, const struct sl_batch *batch, str
         (*slot)->tensors++;
         loader->tensors++;
     } else {
-        fault_set(&pipeline->fault, -EINVAL, "sl_export() of a batch that is not held");
+        fault_set(&pipeline->fault, -EINVAL, "use of a batch that is not held");
     }
     pthread_mutex_unlock(&pipeline->lock);
     return *slot ? 0 : -EINVAL;
@@ -185,16 +228,51 @@ static int fail(struct sl_loader *loader, struct export *export, int error, cons
     return error;
 }
 
+static int wait_for_slot(struct sl_loader *loader, struct slot *slot, void *stream)
+{
+    struct pipeline *pipeline = &loader->batches.pipeline;
+    struct fault fault = {""};
+    int error = pipeline->backend->batch_wait(pipeline->state, number_of(loader, slot), stream,
+                                              &fault);
+
+    if (!error)
+        return 0;
+    pthread_mutex_lock(&pipeline->lock);
+    pipeline->fault = fault;
+    pthread_mutex_unlock(&pipeline->lock);
+    return error;
+}
+
+struct sl_loader *export_loader_of(const struct sl_batch *batch)
+{
+    return ((const struct slot *)batch)->loader;
+}
+
+int export_wait(struct sl_loader *loader, const struct sl_batch *batch, void *stream)
+{
+    struct slot *slot;
+    int error = keep_slot(loader, batch, &slot);
+
+    if (error)
+        return error;
+    error = wait_for_slot(loader, slot, stream);
+    give_up_slot(loader, slot);
+    return error;
+}
+
 int export_array(struct sl_loader *loader, const struct sl_batch *batch, enum sl_array array,
-                 unsigned how, void **out)
+                 unsigned how, void *stream, void **out)
 {
     bool versioned = how & SL_EXPORT_VERSIONED;
     struct export *export = calloc(1, sizeof *export);
     struct dlpack_tensor *tensor;
+    int error;
 
     if (!export)
         return -ENOMEM;
     export->loader = loader;
+    /* Until the consumer has it, no work of its uses it. */
+    export->stream = SL_STREAM_HOST;
     if (keep_slot(loader, batch, &export->slot)) {
         free(export);
         return -EINVAL;
@@ -202,15 +280,26 @@ int export_array(struct sl_loader *loader, const struct sl_batch *batch, enum sl
     tensor = versioned ? &export->managed.versioned.tensor : &export->managed.plain.tensor;
     tensor->shape = export->shape;
     tensor->strides = export->strides;
-    if (how & ~(unsigned)(SL_EXPORT_VERSIONED | SL_EXPORT_COPY))
+    if (how & ~(unsigned)(SL_EXPORT_VERSIONED | SL_EXPORT_COPY | SL_EXPORT_PINNED_AS_CPU))
         return fail(loader, export, -EINVAL, "sl_export() with bits that say nothing");
     if (!describe(tensor, batch, array))
         return fail(loader, export, -EINVAL, "sl_export() of an array that the batch has not");
+    describe_device(tensor, batch, array, how);
+    if (how & SL_EXPORT_COPY && tensor->device_type == DLPACK_CUDA)
+        return fail(loader, export, -ENOTSUP, "a copy of what is in a GPU's memory");
     if (how & SL_EXPORT_COPY) {
         if (copy(export, tensor))
             return fail(loader, export, -ENOMEM, "no memory for a copy of the array");
         give_up_slot(loader, export->slot);
         export->slot = NULL;
+        tensor->device_type = DLPACK_CPU;
+    } else {
+        error = wait_for_slot(loader, export->slot, stream);
+        if (error) {
+            end(export);
+            return error;
+        }
+        export->stream = stream;
     }
     if (versioned) {
         export->managed.versioned.major = DLPACK_MAJOR;

@@ -18,9 +18,15 @@ struct sl_loader {
     bool closed;      /* goes with the last tensor */
 };
 
-/* What sl_export() does. */
+/* What sl_batch_export() does. */
 int export_array(struct sl_loader *loader, const struct sl_batch *batch, enum sl_array array,
-                 unsigned how, void **tensor);
+                 unsigned how, void *stream, void **tensor);
+
+/* What sl_batch_wait() does. */
+int export_wait(struct sl_loader *loader, const struct sl_batch *batch, void *stream);
+
+/* The loader of a batch that it has made. */
+struct sl_loader *export_loader_of(const struct sl_batch *batch);
 
 /* Frees the loader, whose threads have ended, now or with its last tensor. */
 void export_free_loader(struct sl_loader *loader);

@@ -40,16 +40,9 @@ void pipeline_assign(struct pipeline *pipeline)
     }
 }
 
-void pipeline_free_slot(struct pipeline *pipeline, struct slot *slot)
-{
-    if (slot->state == SLOT_READY || slot->state == SLOT_HELD)
-        pipeline->backend->batch_release(pipeline->state, (size_t)(slot - pipeline->slots.slots));
-    slot->state = SLOT_FREE;
-}
-
 void pipeline_take_back(struct pipeline *pipeline, struct slot *slot)
 {
-    pipeline_free_slot(pipeline, slot);
+    slot->state = SLOT_FREE;
     pipeline->held--;
     pipeline_assign(pipeline);
 }
@@ -67,9 +60,8 @@ void pipeline_end_stream(struct pipeline *pipeline, int error)
     /* Slots beyond the last row are nobody's. */
     while (pipeline->assigned && (pipeline->assigned - 1) * rows >= pipeline->total) {
         pipeline->assigned--;
-        pipeline_free_slot(
-            pipeline,
-            &pipeline->slots.slots[pipeline->slot_of[pipeline->assigned % pipeline->slots.count]]);
+        pipeline->slots.slots[pipeline->slot_of[pipeline->assigned % pipeline->slots.count]].state =
+            SLOT_FREE;
     }
     pthread_cond_broadcast(&pipeline->work);
     pthread_cond_broadcast(&pipeline->ready);
@@ -79,7 +71,7 @@ void pipeline_forget_epoch(struct pipeline *pipeline)
 {
     for (size_t i = 0; i < pipeline->slots.count; i++)
         if (pipeline->slots.slots[i].state != SLOT_HELD)
-            pipeline_free_slot(pipeline, &pipeline->slots.slots[i]);
+            pipeline->slots.slots[i].state = SLOT_FREE;
     ring_clear(&pipeline->ring);
     pipeline->assigned = pipeline->delivered = pipeline->taken = pipeline->fed = 0;
     pipeline->passed = pipeline->rows_delivered = 0;
@@ -142,7 +134,6 @@ int pipeline_open(struct pipeline *pipeline, const struct sl_config *config, str
     pipeline->opened_ns = tally_now();
     pipeline->wake_feeder_at = UINT64_MAX;
     pipeline->total = UNKNOWN;
-    pipeline->backend = &backend_host;
     pthread_mutex_init(&pipeline->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -155,9 +146,14 @@ int pipeline_open(struct pipeline *pipeline, const struct sl_config *config, str
     if (!error)
         error = place_find(&pipeline->place, &pipeline->settings, fault);
     if (!error)
-        error = pipeline->backend->open(&pipeline->state, &pipeline->settings, fault);
-    if (!error)
+        error = backend_open(&pipeline->backend, &pipeline->state, &pipeline->settings,
+                             &pipeline->fault, fault);
+    if (!error) {
+        /* Of a row in a slot; what the caller gets of it may be larger, elsewhere. */
+        if (pipeline->settings.images && pipeline->backend->rows_are_pixels(pipeline->state))
+            pipeline->settings.row_bytes = pipeline->settings.pixels;
         error = open_memory(pipeline, fault);
+    }
     if (error) {
         pipeline_close(pipeline);
         return error;
@@ -181,8 +177,6 @@ void pipeline_close_source(struct pipeline *pipeline)
 
 void pipeline_close(struct pipeline *pipeline)
 {
-    for (size_t i = 0; i < pipeline->slots.count && pipeline->slots.slots; i++)
-        pipeline_free_slot(pipeline, &pipeline->slots.slots[i]);
     pipeline_close_source(pipeline);
     slots_close(&pipeline->slots);
     free(pipeline->slot_of);

@@ -68,7 +68,7 @@ struct pipeline {
     int source_error;     /* what ended the stream at `total`; 0: its end */
     struct fault source_fault;
     int error;          /* what sl_next() gives until the next epoch */
-    struct fault fault; /* the last error's text */
+    struct fault fault; /* the last error's text; at first, why a GPU is not used */
     /* Pieces out of the ring at which the feeder, which waits for room, is to be woken: at each row
      * it would only fetch the next one. UINT64_MAX: it does not wait. */
     uint64_t wake_feeder_at;
@@ -104,7 +104,6 @@ uint64_t pipeline_rows_wanted(const struct pipeline *pipeline);
 
 /* Gives free slots to the next batches. */
 void pipeline_assign(struct pipeline *pipeline);
-void pipeline_free_slot(struct pipeline *pipeline, struct slot *slot);
 /* A held slot that nobody has any more: free for the next batch. */
 void pipeline_take_back(struct pipeline *pipeline, struct slot *slot);
 

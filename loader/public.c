@@ -62,6 +62,8 @@ int sl_open(struct sl_loader **out, const struct sl_config *config)
         free(loader);
         return error;
     }
+    for (size_t i = 0; i < loader->batches.pipeline.slots.count; i++)
+        loader->batches.pipeline.slots.slots[i].loader = loader;
     *out = loader;
     return 0;
 }
@@ -85,7 +87,25 @@ int sl_release(struct sl_loader *loader, struct sl_batch *batch)
         return -EINVAL;
     if (!is_ours(loader))
         return -EOWNERDEAD;
-    return batches_release(&loader->batches, batch);
+    return batches_release(&loader->batches, batch, true, NULL);
+}
+
+int sl_batch_wait(struct sl_batch *batch, void *stream)
+{
+    if (!batch)
+        return -EINVAL;
+    if (!is_ours(export_loader_of(batch)))
+        return -EOWNERDEAD;
+    return export_wait(export_loader_of(batch), batch, stream);
+}
+
+int sl_batch_release(struct sl_batch *batch, void *stream)
+{
+    if (!batch)
+        return -EINVAL;
+    if (!is_ours(export_loader_of(batch)))
+        return -EOWNERDEAD;
+    return batches_release(&export_loader_of(batch)->batches, batch, false, stream);
 }
 
 int sl_export(struct sl_loader *loader, const struct sl_batch *batch, enum sl_array array,
@@ -99,7 +119,29 @@ int sl_export(struct sl_loader *loader, const struct sl_batch *batch, enum sl_ar
         return -EOWNERDEAD;
     if (!tensor)
         return refuse(loader, "sl_export() without a place for the tensor");
-    return export_array(loader, batch, array, how, tensor);
+    return export_array(loader, batch, array, how, NULL, tensor);
+}
+
+int sl_batch_export(const struct sl_batch *batch, enum sl_array array, unsigned how, void *stream,
+                    void **tensor)
+{
+    struct sl_loader *loader;
+
+    if (tensor)
+        *tensor = NULL;
+    if (!batch)
+        return -EINVAL;
+    loader = export_loader_of(batch);
+    if (!is_ours(loader))
+        return -EOWNERDEAD;
+    if (!tensor)
+        return refuse(loader, "sl_batch_export() without a place for the tensor");
+    return export_array(loader, batch, array, how, stream, tensor);
+}
+
+int sl_batch_dlpack(const struct sl_batch *batch, void *stream, void **tensor)
+{
+    return sl_batch_export(batch, SL_ARRAY_DATA, SL_EXPORT_VERSIONED, stream, tensor);
 }
 
 int sl_seek(struct sl_loader *loader, uint64_t epoch, uint64_t after)

@@ -15,6 +15,7 @@ enum {
     WORKERS_MOST = 1024,
     SLOTS_MOST = 4096,
     EXTENSION_MOST = 255,
+    DEVICES_MOST = 4096,
     CONFIG_MOST = 65536, /* bytes: a larger `size` was never set */
 };
 #define WORLD_MOST ((uint64_t)1 << 32)
@@ -132,6 +133,8 @@ static int check_numbers(const struct sl_config *config, struct fault *fault)
         return refuse(fault, "hold", config->hold, "0 to 4096");
     if (config->file_most > BYTES_MOST)
         return refuse(fault, "file_most", (double)config->file_most, "at most 2^40");
+    if (config->device < SL_DEVICE_AUTO || config->device > DEVICES_MOST)
+        return refuse(fault, "device", config->device, "SL_DEVICE_AUTO, _HOST or _CUDA(index)");
     if (config->stream_bytes > BYTES_MOST)
         return refuse(fault, "stream_bytes", (double)config->stream_bytes, "at most 2^40");
     return 0;

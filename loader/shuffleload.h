@@ -36,6 +36,15 @@
  * -EOWNERDEAD (sl_close() does nothing), and nothing waits. The parent is not affected. Open the
  * loader after the fork.
  *
+ * GPUs. With config.device, batches are made on a GPU: bytes are copied there from pinned memory,
+ * on a stream of the loader's own, and made floats by a kernel; the bits are those of the host.
+ * `data` and `mask` are then device memory. sl_next() returns before they are filled:
+ * sl_batch_wait() makes a stream wait for them, and sl_batch_release() gives the batch back behind
+ * what the stream does with it. Labels, lengths, names and the like are in the host's memory, and
+ * there at once. The library is built with CUDA's runtime in it and needs nothing but the driver,
+ * and neither where no GPU is used. Where CUDA reports a fault, sl_next() gives its text, and the
+ * loader can only be closed.
+ *
  * Memory. Everything is allocated by sl_open(); the slots' pages are touched there, so that too
  * little memory shows at the start. Afterwards only an epoch's list of names is made anew, by
  * sl_set_epoch() on a mount. A batch lies in a slot that belongs to the caller from sl_next() to
@@ -115,6 +124,20 @@ enum sl_sample_status {
     SL_SAMPLE_CUT = 3,      /* bytes: longer than length_most */
 };
 
+/* Where batches are made: config.device. In a batch: where it is, never SL_DEVICE_AUTO. */
+enum {
+    SL_DEVICE_AUTO = -1, /* the calling thread's current GPU (CUDA's number 0, if none was set);
+                            where none can be used, the host: said once a process on standard
+                            error, and by sl_error(loader) until the first error */
+    SL_DEVICE_HOST = 0,
+};
+#define SL_DEVICE_CUDA(index)   ((index) + 1) /* GPU 0, 1, ... as CUDA counts them */
+#define SL_DEVICE_INDEX(device) ((device)-1)  /* and back */
+
+/* Where functions take a stream (a cudaStream_t; NULL: the batch's device's default stream): none.
+ * The calling thread itself waits, or has finished. */
+#define SL_STREAM_HOST ((void *)-1)
+
 /* Configuration. Start from SL_CONFIG_INIT (or sl_config_init()). 0 or NULL is every member's
  * default; where 0 would be a value of its own, that is said. `size` tells the library which
  * members the program knows: programs built with an older header go on working. */
@@ -174,6 +197,7 @@ struct sl_config {
     uint64_t file_most;    /* a larger file is -EFBIG; 0: 64 MiB */
     uint64_t stream_bytes; /* read ahead of the workers in a tar; 0: what 4 batches or 64 MiB
                               suggest; at least twice file_most is taken */
+    int device;            /* SL_DEVICE_AUTO, SL_DEVICE_HOST or SL_DEVICE_CUDA(index) */
 };
 
 #define SL_CONFIG_INIT                                                                             \
@@ -214,6 +238,12 @@ struct sl_batch {
     const char *const *names;
     const int32_t *statuses;   /* enum sl_sample_status, or a negative errno */
     const uint64_t *positions; /* in the global order */
+
+    /* SL_DEVICE_HOST or SL_DEVICE_CUDA(index): what memory `data` and `mask` are in. The next two
+     * are copies of labels and lengths in the same memory; NULL on the host, and where there are
+     * none. */
+    int device;
+    const int64_t *device_labels, *device_lengths;
 };
 
 struct sl_loader;
@@ -237,8 +267,22 @@ SL_API int sl_open(struct sl_loader **loader, const struct sl_config *config);
  * Errors stay until sl_set_epoch(), but for -EBUSY. *batch is NULL where there is none. */
 SL_API int sl_next(struct sl_loader *loader, struct sl_batch **batch, int milliseconds);
 
-/* Gives a batch back; it may be overwritten from here on. 0, or -EINVAL: it is not held. */
+/* Gives a batch back; it may be overwritten from here on. 0, or -EINVAL: it is not held. On a GPU
+ * as sl_batch_release() on each stream that sl_batch_wait() was called with for this batch; those
+ * streams have to be there still. */
 SL_API int sl_release(struct sl_loader *loader, struct sl_batch *batch);
+
+/* Makes a stream wait: what is enqueued on it from here on finds the batch's content. Returns at
+ * once; with SL_STREAM_HOST, once the content is there. The stream may be of any device. For a
+ * batch in the host's memory there is nothing to wait for. 0; -EINVAL: the batch is not held; -EIO,
+ * -ENOMEM, -ENODEV: what CUDA reported, its text with sl_error(). */
+SL_API int sl_batch_wait(struct sl_batch *batch, void *stream);
+
+/* Gives a batch back behind all that is on the stream by now (SL_STREAM_HOST: at once): it stays as
+ * it is, its arrays in pinned memory too, until that is done. What other streams do with it has to
+ * be waited for by this one. The stream is of the batch's device. Results as of sl_batch_wait(); it
+ * is given back with an error of CUDA's as well, and then never overwritten. */
+SL_API int sl_batch_release(struct sl_batch *batch, void *stream);
 
 /* The arrays of a batch. */
 enum sl_array {
@@ -248,12 +292,17 @@ enum sl_array {
     SL_ARRAY_MASK = 3,
     SL_ARRAY_STATUSES = 4,
     SL_ARRAY_POSITIONS = 5,
+    SL_ARRAY_DEVICE_LABELS = 6,
+    SL_ARRAY_DEVICE_LENGTHS = 7,
 };
 
 /* How sl_export() does it: bits, or 0. */
 enum {
     SL_EXPORT_VERSIONED = 1, /* a DLManagedTensorVersioned (DLPack 1.0), not a DLManagedTensor */
-    SL_EXPORT_COPY = 2,      /* in memory of its own, which keeps nothing of the loader */
+    SL_EXPORT_COPY = 2,      /* in memory of its own, which keeps nothing of the loader; not of what
+                                is in a GPU's memory (-ENOTSUP) */
+    SL_EXPORT_PINNED_AS_CPU = 4, /* pinned memory is called the CPU's (kDLCPU), not kDLCUDAHost,
+                                    which some consumers do not know */
 };
 
 /* An array of a held batch as a DLPack tensor, for numpy, torch and others that take one: the same
@@ -262,9 +311,19 @@ enum {
  * and from such a batch more tensors can be made. Any thread may call a deleter, at any time, also
  * after sl_close(): until the last one the batches' memory stays (and the loader, for this function
  * alone), while threads and files end at once. In a child of fork() a deleter frees the tensor
- * and nothing of the loader. 0; -EINVAL: the batch is not held, or has no such array; -ENOMEM. */
+ * and nothing of the loader. On a GPU as sl_batch_export() with stream NULL. 0; -EINVAL: the batch
+ * is not held, or has no such array; -ENOMEM; what CUDA reported. */
 SL_API int sl_export(struct sl_loader *loader, const struct sl_batch *batch, enum sl_array array,
                      unsigned how, void **tensor);
+
+/* The same with the stream on which the consumer uses the tensor, a handshake as of __dlpack__():
+ * the stream waits for the batch as with sl_batch_wait(), and what is on it when the deleter is
+ * called keeps the batch as sl_batch_release() does; so it has to be there until then. */
+SL_API int sl_batch_export(const struct sl_batch *batch, enum sl_array array, unsigned how,
+                           void *stream, void **tensor);
+
+/* The content as a DLManagedTensorVersioned: SL_ARRAY_DATA with SL_EXPORT_VERSIONED. */
+SL_API int sl_batch_dlpack(const struct sl_batch *batch, void *stream, void **tensor);
 
 /* Starts `epoch` from its beginning: what was made ahead is dropped, batches held stay as they are.
  * On a mount that is the folder of that epoch, under epoch-E/: no control file is touched, and what
@@ -330,7 +389,8 @@ SL_API int sl_stats(struct sl_loader *loader, struct sl_stats *stats);
 SL_API void sl_cancel(struct sl_loader *loader);
 
 /* Stops the threads and frees everything, batches that are held too, but for those with tensors
- * (sl_export()). NULL is fine. Returns when all threads have ended: after the reads under way. */
+ * (sl_export()). NULL is fine. Returns when all threads have ended: after the reads under way; on a
+ * GPU after all that its streams have been given to do. */
 SL_API void sl_close(struct sl_loader *loader);
 
 /* The text of the last error of a loader; NULL: of the last sl_open() of this thread. Valid until

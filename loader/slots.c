@@ -72,6 +72,7 @@ int slots_open(struct slots *slots, const struct settings *settings, const struc
 {
     size_t rows = settings->config.batch_size, slot_bytes;
     struct slot probe = {0};
+    struct fault why = {""};
 
     memset(slots, 0, sizeof *slots);
     slots->settings = settings;
@@ -84,7 +85,7 @@ int slots_open(struct slots *slots, const struct settings *settings, const struc
     slot_bytes = lay_out(settings, &probe, NULL);
     slots->slots = calloc(slots->count, sizeof *slots->slots);
     slots->arena_bytes = slot_bytes * slots->count;
-    slots->arena = slots->slots ? backend->memory_take(state, slots->arena_bytes) : NULL;
+    slots->arena = slots->slots ? backend->memory_take(state, slots->arena_bytes, &why) : NULL;
     if (!slots->arena)
         goto none;
     for (size_t i = 0; i < slots->count; i++) {
@@ -98,11 +99,12 @@ int slots_open(struct slots *slots, const struct settings *settings, const struc
         for (size_t row = 0; row < rows; row++)
             slot->names[row] = slot->name_text + row * SAMPLE_NAME_ROOM;
         describe(settings, slot);
+        backend->describe(state, i, &slot->batch);
     }
     return 0;
 none:
-    fault_set(fault, -ENOMEM, "no memory for %zu batches of %zu rows: %zu MiB", slots->count, rows,
-              slots->arena_bytes >> 20);
+    fault_set(fault, -ENOMEM, "no memory for %zu batches of %zu rows: %zu MiB%s%s", slots->count,
+              rows, slots->arena_bytes >> 20, why.text[0] ? ": " : "", why.text);
     slots_close(slots);
     return -ENOMEM;
 }

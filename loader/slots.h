@@ -11,12 +11,15 @@
 
 #include <stdbool.h>
 
+struct sl_loader;
+
 enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_SETTLING, SLOT_READY, SLOT_HELD };
 
 struct slot {
-    struct sl_batch batch; /* what the caller sees; first, so that a batch tells its slot */
-    enum slot_state state; /* guarded by the pipeline's lock */
-    uint64_t done;         /* rows written; guarded by the pipeline's lock */
+    struct sl_batch batch;    /* what the caller sees; first, so that a batch tells its slot */
+    struct sl_loader *loader; /* whose it is, for functions that get the batch alone */
+    enum slot_state state;    /* guarded by the pipeline's lock */
+    uint64_t done;            /* rows written; guarded by the pipeline's lock */
     /* Of a held one, guarded by the pipeline's lock: tensors made of it that are alive, and whether
      * the caller has given it back. Held it is while either has it. */
     uint64_t tensors;

@@ -1,0 +1,173 @@
+/* CUDA's runtime behind the table, and the one kernel. The only file that CUDA's compiler sees, and
+ * the only one that includes its headers. Nothing happens here but what the table's caller asks
+ * for.
+ *
+ * The kernel reads 3 bytes a pixel, and writes 12 (float32) or 6 (float16, bfloat16): 15 or 9 bytes
+ * of memory traffic a pixel, each byte once, in words of 4 and 16 (or 8) bytes that neighbouring
+ * threads read and write side by side. */
+#include "cuda_table.h"
+
+#include <cuda_runtime.h>
+
+namespace {
+
+constexpr unsigned THREADS = 256;
+constexpr unsigned ROWS_MOST = 65535; /* of a grid, in its second dimension */
+
+template <enum pixels_format format>
+__global__ void __launch_bounds__(THREADS) convert_kernel(const struct pixels_job job)
+{
+    const uint32_t groups = job.pixels / PIXELS_GROUP + (job.pixels % PIXELS_GROUP != 0);
+    const uint32_t group = blockIdx.x * THREADS + threadIdx.x;
+
+    if (group >= groups)
+        return;
+    for (uint32_t image = blockIdx.y; image < job.images; image += gridDim.y)
+        pixels_do_group(&job, image, group, format);
+}
+
+int device_count(int *count)
+{
+    *count = 0; /* an error leaves it as it was */
+    return cudaGetDeviceCount(count);
+}
+
+int device_get(int *device)
+{
+    return cudaGetDevice(device);
+}
+
+int device_set(int device)
+{
+    return cudaSetDevice(device);
+}
+
+int device_wait()
+{
+    return cudaDeviceSynchronize();
+}
+
+int kernel_check()
+{
+    cudaFuncAttributes attributes;
+
+    return cudaFuncGetAttributes(&attributes, convert_kernel<PIXELS_FLOAT32>);
+}
+
+int host_take(void **memory, size_t bytes)
+{
+    return cudaHostAlloc(memory, bytes, cudaHostAllocPortable);
+}
+
+int host_give(void *memory)
+{
+    return cudaFreeHost(memory);
+}
+
+int device_take(void **memory, size_t bytes)
+{
+    return cudaMalloc(memory, bytes);
+}
+
+int device_give(void *memory)
+{
+    return cudaFree(memory);
+}
+
+int stream_make(void **stream)
+{
+    return cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t *>(stream),
+                                     cudaStreamNonBlocking);
+}
+
+int stream_end(void *stream)
+{
+    return cudaStreamDestroy(static_cast<cudaStream_t>(stream));
+}
+
+int stream_wait(void *stream, void *event)
+{
+    return cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), static_cast<cudaEvent_t>(event),
+                               0);
+}
+
+int stream_finish(void *stream)
+{
+    return cudaStreamSynchronize(static_cast<cudaStream_t>(stream));
+}
+
+int event_make(void **event)
+{
+    return cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t *>(event),
+                                    cudaEventDisableTiming | cudaEventBlockingSync);
+}
+
+int event_end(void *event)
+{
+    return cudaEventDestroy(static_cast<cudaEvent_t>(event));
+}
+
+int event_record(void *event, void *stream)
+{
+    return cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(stream));
+}
+
+int event_finish(void *event)
+{
+    return cudaEventSynchronize(static_cast<cudaEvent_t>(event));
+}
+
+int copy_in(void *device, const void *pinned, size_t bytes, void *stream)
+{
+    return cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice,
+                           static_cast<cudaStream_t>(stream));
+}
+
+int convert(const struct pixels_job *job, void *stream)
+{
+    const uint32_t groups = job->pixels / PIXELS_GROUP + (job->pixels % PIXELS_GROUP != 0);
+    const dim3 grid((groups + THREADS - 1) / THREADS,
+                    job->images < ROWS_MOST ? job->images : ROWS_MOST);
+    const cudaStream_t on = static_cast<cudaStream_t>(stream);
+
+    if (job->images == 0 || job->pixels == 0)
+        return cudaSuccess;
+    switch (job->format) {
+    case PIXELS_FLOAT32:
+        convert_kernel<PIXELS_FLOAT32><<<grid, THREADS, 0, on>>>(*job);
+        break;
+    case PIXELS_FLOAT16:
+        convert_kernel<PIXELS_FLOAT16><<<grid, THREADS, 0, on>>>(*job);
+        break;
+    case PIXELS_BFLOAT16:
+        convert_kernel<PIXELS_BFLOAT16><<<grid, THREADS, 0, on>>>(*job);
+        break;
+    default:
+        return cudaErrorInvalidValue;
+    }
+    return cudaGetLastError();
+}
+
+const char *error_name(int error)
+{
+    return cudaGetErrorName(static_cast<cudaError_t>(error));
+}
+
+const char *error_text(int error)
+{
+    return cudaGetErrorString(static_cast<cudaError_t>(error));
+}
+
+const struct cuda_table table = {
+    device_count, device_get,  device_set,   device_wait,  kernel_check, host_take,
+    host_give,    device_take, device_give,  stream_make,  stream_end,   stream_wait,
+    stream_finish, event_make, event_end,    event_record, event_finish, copy_in,
+    convert,      error_name,  error_text,
+};
+
+} // namespace
+
+const struct cuda_table *cuda_runtime_table(void)
+{
+    return &table;
+}

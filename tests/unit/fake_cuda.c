@@ -1,0 +1,610 @@
+/* The GPU that is none: see fake_cuda.h. */
+#include "fake_cuda.h"
+
+#include "../../loader/pixels.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { THINGS_MOST = 4096 };
+
+enum kind { COPY, CONVERT, RECORD, WAIT, CALL };
+
+struct event {
+    int device;
+    uint64_t recorded, done;
+    unsigned uses; /* in queues, and its owner's */
+};
+
+struct op {
+    enum kind kind;
+    struct op *next;
+    void *to;
+    const void *from;
+    size_t bytes;
+    struct pixels_job job;
+    struct event *event;
+    uint64_t number; /* of the event's records */
+    void (*work)(void *);
+};
+
+struct stream {
+    int device;
+    struct op *first, **last;
+};
+
+struct memory {
+    void *at;
+    size_t bytes;
+    int device; /* -1: pinned */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all that follows but `how` */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static pthread_t engine;
+static bool quit;
+static struct fake_cuda how; /* while it runs: read only */
+static struct stream defaults[FAKE_CUDA_DEVICES];
+static struct stream *streams[THINGS_MOST];
+static struct memory memories[THINGS_MOST];
+static unsigned events;
+static unsigned dice;
+static atomic_uint misuses;
+static atomic_ullong calls;
+static atomic_bool failed;
+static _Thread_local int current;
+
+/* An error to give in place of the call. */
+static int fault(void)
+{
+    uint64_t number = atomic_fetch_add(&calls, 1) + 1;
+
+    if (!how.fail_at || number < how.fail_at || (number > how.fail_at && !how.fail_on))
+        return 0;
+    atomic_store(&failed, true);
+    return how.fail_with ? how.fail_with : FAKE_CUDA_ERROR;
+}
+
+static int misuse(void)
+{
+    atomic_fetch_add(&misuses, 1);
+    return 1; /* cudaErrorInvalidValue */
+}
+
+static unsigned roll(void)
+{
+    dice = dice * 1664525u + 1013904223u;
+    return dice >> 8;
+}
+
+static void drop_event(struct event *event)
+{
+    if (--event->uses)
+        return;
+    free(event);
+    events--;
+}
+
+/* Under the lock: the head of a queue that can be worked on, of a stream that chance picks. */
+static struct stream *pick(void)
+{
+    struct stream *found = NULL;
+    unsigned count = 0;
+
+    for (int i = 0; i < THINGS_MOST + FAKE_CUDA_DEVICES; i++) {
+        struct stream *stream = i < FAKE_CUDA_DEVICES ? &defaults[i]
+                                                      : streams[i - FAKE_CUDA_DEVICES];
+
+        if (!stream || !stream->first)
+            continue;
+        if (stream->first->kind == WAIT && stream->first->event->done < stream->first->number)
+            continue;
+        if (roll() % ++count == 0)
+            found = stream;
+    }
+    return found;
+}
+
+static void work_on(const struct op *op)
+{
+    if (how.late_us) {
+        struct timespec late = {0, (long)(dice >> 4) % (long)how.late_us * 1000L};
+
+        nanosleep(&late, NULL);
+    }
+    if (op->kind == COPY)
+        memcpy(op->to, op->from, op->bytes);
+    else if (op->kind == CONVERT)
+        pixels_do_job(&op->job);
+    else if (op->kind == CALL)
+        op->work(op->to);
+}
+
+static void *engine_main(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        struct stream *stream = pick();
+        struct op *op;
+
+        if (!stream) {
+            if (quit)
+                break;
+            pthread_cond_wait(&changed, &lock);
+            continue;
+        }
+        op = stream->first;
+        if (op->kind == COPY || op->kind == CONVERT || op->kind == CALL) {
+            pthread_mutex_unlock(&lock);
+            work_on(op);
+            pthread_mutex_lock(&lock);
+        }
+        if (op->kind == RECORD && op->event->done < op->number)
+            op->event->done = op->number;
+        if (op->event)
+            drop_event(op->event);
+        stream->first = op->next;
+        if (!stream->first)
+            stream->last = &stream->first;
+        free(op);
+        pthread_cond_broadcast(&changed);
+    }
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+static struct stream *stream_of(void *handle)
+{
+    return (uintptr_t)handle <= 2 ? &defaults[current] : handle;
+}
+
+/* Under the lock. */
+static void enqueue(struct stream *stream, const struct op *what)
+{
+    struct op *op = malloc(sizeof *op);
+
+    *op = *what;
+    op->next = NULL;
+    if (op->event)
+        op->event->uses++;
+    *stream->last = op;
+    stream->last = &op->next;
+    pthread_cond_broadcast(&changed);
+}
+
+static void enqueue_one(void *handle, const struct op *op)
+{
+    pthread_mutex_lock(&lock);
+    enqueue(stream_of(handle), op);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Under the lock. */
+static void drain(struct stream *stream)
+{
+    while (stream->first)
+        pthread_cond_wait(&changed, &lock);
+}
+
+static void drain_all(void)
+{
+    for (int i = 0; i < FAKE_CUDA_DEVICES; i++)
+        drain(&defaults[i]);
+    for (int i = 0; i < THINGS_MOST; i++)
+        while (streams[i] && streams[i]->first)
+            pthread_cond_wait(&changed, &lock);
+}
+
+static int device_count(int *count)
+{
+    int error = fault();
+
+    if (error)
+        return error;
+    if (how.devices < -1)
+        return CUDA_ERROR_DRIVER;
+    if (how.devices < 0)
+        return CUDA_ERROR_NO_DEVICE;
+    *count = how.devices ? how.devices : FAKE_CUDA_DEVICES;
+    return 0;
+}
+
+static int device_get(int *device)
+{
+    int error = fault();
+
+    if (!error)
+        *device = current;
+    return error;
+}
+
+static int device_set(int device)
+{
+    int error = fault();
+
+    if (!error)
+        current = device;
+    return error;
+}
+
+static int device_wait(void)
+{
+    int error = fault();
+
+    if (error)
+        return error;
+    pthread_mutex_lock(&lock);
+    drain_all();
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+static int kernel_check(void)
+{
+    return fault();
+}
+
+static int take(void **memory, size_t bytes, int device)
+{
+    int error = fault();
+
+    if (error)
+        return error;
+    *memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    if (!*memory)
+        return CUDA_ERROR_MEMORY;
+    memset(*memory, 0xa5, bytes);
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < THINGS_MOST; i++)
+        if (!memories[i].at) {
+            memories[i] = (struct memory){*memory, bytes, device};
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+/* Memory goes when the work on it is done, and goes with an error too. */
+static int give(void *memory)
+{
+    int error = fault(), found = 0;
+
+    pthread_mutex_lock(&lock);
+    drain_all();
+    for (int i = 0; i < THINGS_MOST; i++)
+        if (memories[i].at == memory) {
+            memset(memory, 0x5a, memories[i].bytes);
+            memories[i].at = NULL;
+            found = 1;
+        }
+    pthread_mutex_unlock(&lock);
+    if (!found)
+        return misuse();
+    free(memory);
+    return error;
+}
+
+static int host_take(void **memory, size_t bytes)
+{
+    return take(memory, bytes, -1);
+}
+
+static int device_take(void **memory, size_t bytes)
+{
+    return take(memory, bytes, current);
+}
+
+static struct stream *make_stream(int device)
+{
+    struct stream *stream = calloc(1, sizeof *stream);
+
+    stream->device = device;
+    stream->last = &stream->first;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < THINGS_MOST; i++)
+        if (!streams[i]) {
+            streams[i] = stream;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    return stream;
+}
+
+static void unmake_stream(struct stream *stream)
+{
+    pthread_mutex_lock(&lock);
+    drain(stream);
+    for (int i = 0; i < THINGS_MOST; i++)
+        if (streams[i] == stream)
+            streams[i] = NULL;
+    pthread_mutex_unlock(&lock);
+    free(stream);
+}
+
+static int stream_make(void **stream)
+{
+    int error = fault();
+
+    if (!error)
+        *stream = make_stream(current);
+    return error;
+}
+
+static int stream_end(void *stream)
+{
+    int error = fault();
+
+    unmake_stream(stream);
+    return error;
+}
+
+static struct event *make_event(int device)
+{
+    struct event *event = calloc(1, sizeof *event);
+
+    event->device = device;
+    event->uses = 1;
+    pthread_mutex_lock(&lock);
+    events++;
+    pthread_mutex_unlock(&lock);
+    return event;
+}
+
+static int event_make(void **event)
+{
+    int error = fault();
+
+    if (!error)
+        *event = make_event(current);
+    return error;
+}
+
+static int event_end(void *event)
+{
+    int error = fault();
+
+    pthread_mutex_lock(&lock);
+    drop_event(event);
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+/* Under the lock. */
+static void record(struct stream *stream, struct event *event)
+{
+    struct op op = {.kind = RECORD, .event = event, .number = ++event->recorded};
+
+    enqueue(stream, &op);
+}
+
+static void wait_for(struct stream *stream, struct event *event)
+{
+    struct op op = {.kind = WAIT, .event = event, .number = event->recorded};
+
+    enqueue(stream, &op);
+}
+
+static int event_record(void *event, void *stream)
+{
+    int error = fault();
+
+    if (error)
+        return error;
+    if (((struct event *)event)->device != stream_of(stream)->device)
+        return misuse();
+    pthread_mutex_lock(&lock);
+    record(stream_of(stream), event);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+static int stream_wait(void *stream, void *event)
+{
+    int error = fault();
+
+    if (error || how.no_stream_waits)
+        return error;
+    pthread_mutex_lock(&lock);
+    wait_for(stream_of(stream), event);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+static int stream_finish(void *stream)
+{
+    int error = fault();
+
+    if (!error)
+        fake_cuda_finish(stream);
+    return error;
+}
+
+static int event_finish(void *handle)
+{
+    struct event *event = handle;
+    uint64_t number;
+    int error = fault();
+
+    if (error || how.no_event_waits)
+        return error;
+    pthread_mutex_lock(&lock);
+    number = event->recorded;
+    while (event->done < number)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+/* Under the lock: does one piece of this device's memory (-1: pinned) hold all of it? */
+static bool holds(const void *at, size_t bytes, int device)
+{
+    for (int i = 0; i < THINGS_MOST; i++) {
+        const struct memory *memory = &memories[i];
+        const uint8_t *start = memory->at, *from = at;
+
+        if (start && memory->device == device && from >= start &&
+            from + bytes <= start + memory->bytes)
+            return true;
+    }
+    return false;
+}
+
+static int copy_in(void *device, const void *pinned, size_t bytes, void *stream)
+{
+    struct op op = {.kind = COPY, .to = device, .from = pinned, .bytes = bytes};
+    bool fits;
+    int error = fault();
+
+    if (error)
+        return error;
+    pthread_mutex_lock(&lock);
+    fits = holds(device, bytes, stream_of(stream)->device) && holds(pinned, bytes, -1);
+    if (fits)
+        enqueue(stream_of(stream), &op);
+    pthread_mutex_unlock(&lock);
+    return fits ? 0 : misuse();
+}
+
+static int convert(const struct pixels_job *job, void *stream)
+{
+    struct op op = {.kind = CONVERT, .job = *job};
+    size_t values = (size_t)job->images * job->pixels * 3;
+    size_t element = job->format == PIXELS_FLOAT32 ? 4 : 2;
+    bool fits;
+    int error = fault();
+
+    if (error)
+        return error;
+    pthread_mutex_lock(&lock);
+    fits = stream_of(stream)->device == current && holds(job->rgb, values, current) &&
+           holds(job->planes, values * element, current) && (uintptr_t)job->planes % 16 == 0 &&
+           (uintptr_t)job->rgb % 4 == 0;
+    if (fits)
+        enqueue(stream_of(stream), &op);
+    pthread_mutex_unlock(&lock);
+    return fits ? 0 : misuse();
+}
+
+static const char *error_name(int error)
+{
+    return error == CUDA_ERROR_MEMORY      ? "cudaErrorMemoryAllocation"
+           : error == CUDA_ERROR_DRIVER    ? "cudaErrorInsufficientDriver"
+           : error == CUDA_ERROR_NO_DEVICE ? "cudaErrorNoDevice"
+                                           : "cudaErrorFake";
+}
+
+static const char *error_text(int error)
+{
+    (void)error;
+    return "a fault of the fake";
+}
+
+static const struct cuda_table table = {
+    .device_count = device_count,
+    .device_get = device_get,
+    .device_set = device_set,
+    .device_wait = device_wait,
+    .kernel_check = kernel_check,
+    .host_take = host_take,
+    .host_give = give,
+    .device_take = device_take,
+    .device_give = give,
+    .stream_make = stream_make,
+    .stream_end = stream_end,
+    .stream_wait = stream_wait,
+    .stream_finish = stream_finish,
+    .event_make = event_make,
+    .event_end = event_end,
+    .event_record = event_record,
+    .event_finish = event_finish,
+    .copy_in = copy_in,
+    .convert = convert,
+    .error_name = error_name,
+    .error_text = error_text,
+};
+
+void fake_cuda_begin(const struct fake_cuda *wanted)
+{
+    how = *wanted;
+    quit = false;
+    dice = 1;
+    current = 0;
+    for (int i = 0; i < FAKE_CUDA_DEVICES; i++)
+        defaults[i] = (struct stream){.device = i, .last = &defaults[i].first};
+    atomic_store(&calls, 0);
+    atomic_store(&misuses, 0);
+    atomic_store(&failed, false);
+    pthread_create(&engine, NULL, engine_main, NULL);
+    cuda_table_replace(&table);
+}
+
+unsigned fake_cuda_end(void)
+{
+    unsigned left;
+
+    cuda_table_replace(NULL);
+    pthread_mutex_lock(&lock);
+    drain_all();
+    quit = true;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    pthread_join(engine, NULL);
+    left = events;
+    for (int i = 0; i < THINGS_MOST; i++)
+        left += (memories[i].at != NULL) + (streams[i] != NULL);
+    return left;
+}
+
+uint64_t fake_cuda_calls(void)
+{
+    return atomic_load(&calls);
+}
+
+bool fake_cuda_failed(void)
+{
+    return atomic_load(&failed);
+}
+
+unsigned fake_cuda_misuses(void)
+{
+    return atomic_load(&misuses);
+}
+
+void *fake_cuda_stream(int device)
+{
+    return make_stream(device);
+}
+
+void fake_cuda_end_stream(void *stream)
+{
+    unmake_stream(stream);
+}
+
+void fake_cuda_do(void *stream, void (*work)(void *argument), void *argument)
+{
+    struct op op = {.kind = CALL, .to = argument, .work = work};
+
+    enqueue_one(stream, &op);
+}
+
+void fake_cuda_join(void *stream, void *other)
+{
+    struct event *event = make_event(stream_of(other)->device);
+
+    pthread_mutex_lock(&lock);
+    record(stream_of(other), event);
+    wait_for(stream_of(stream), event);
+    drop_event(event);
+    pthread_mutex_unlock(&lock);
+}
+
+void fake_cuda_finish(void *stream)
+{
+    pthread_mutex_lock(&lock);
+    drain(stream_of(stream));
+    pthread_mutex_unlock(&lock);
+}
