@@ -36,7 +36,7 @@ SLOWFS = $(BUILD)/tests/slowfs
 MOUNT_TESTS := tests/slowfs tests/shares
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 ROOMS := core fs measure pack survey top check loader tools tests/unit tests/mount tests/loader tests/fuzz bench
-SOURCES := $(foreach room,$(ROOMS),$(wildcard $(room)/*.[ch])) $(wildcard loader/examples/*.c)
+SOURCES := $(foreach room,$(ROOMS),$(wildcard $(room)/*.[ch])) $(wildcard loader/*.cu loader/examples/*)
 
 ifneq ($(V),1)
   Q := @
@@ -84,7 +84,7 @@ $(BUILD)/shufflefs-order: $(SURVEY)
 
 $(BUILD)/shufflefs-bench: $(BUILD)/tools/shufflefs-bench.o $(MEASURE) $(CORE) $(BUILD)/libshuffleload.a
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_CORE) $(LIBS_JSON) $(LIBS_LOADER)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_CORE) $(LIBS_JSON) $(LIBS_LOADER) $(LIBS_CUDA)
 
 $(BUILD)/shufflefs-check: $(BUILD)/tools/shufflefs-check.o $(CHECK) $(CORE) $(LOADER)
 	$(call say,LD,$@)

@@ -9,7 +9,8 @@
 
 #include <cuda_runtime.h>
 
-namespace {
+namespace
+{
 
 constexpr unsigned THREADS = 256;
 constexpr unsigned ROWS_MOST = 65535; /* of a grid, in its second dimension */
@@ -45,13 +46,6 @@ int device_set(int device)
 int device_wait()
 {
     return cudaDeviceSynchronize();
-}
-
-int kernel_check()
-{
-    cudaFuncAttributes attributes;
-
-    return cudaFuncGetAttributes(&attributes, convert_kernel<PIXELS_FLOAT32>);
 }
 
 int host_take(void **memory, size_t bytes)
@@ -123,29 +117,42 @@ int copy_in(void *device, const void *pinned, size_t bytes, void *stream)
                            static_cast<cudaStream_t>(stream));
 }
 
+/* The kernel's address: launched by that, as the <<<>>> form needs the C++ runtime's library. */
+const void *kernel_of(enum pixels_format format)
+{
+    switch (format) {
+    case PIXELS_FLOAT32:
+        return reinterpret_cast<const void *>(&convert_kernel<PIXELS_FLOAT32>);
+    case PIXELS_FLOAT16:
+        return reinterpret_cast<const void *>(&convert_kernel<PIXELS_FLOAT16>);
+    case PIXELS_BFLOAT16:
+        return reinterpret_cast<const void *>(&convert_kernel<PIXELS_BFLOAT16>);
+    }
+    return nullptr;
+}
+
 int convert(const struct pixels_job *job, void *stream)
 {
     const uint32_t groups = job->pixels / PIXELS_GROUP + (job->pixels % PIXELS_GROUP != 0);
     const dim3 grid((groups + THREADS - 1) / THREADS,
                     job->images < ROWS_MOST ? job->images : ROWS_MOST);
-    const cudaStream_t on = static_cast<cudaStream_t>(stream);
+    struct pixels_job copy = *job;
+    void *arguments[] = {&copy};
+    const void *kernel = kernel_of(job->format);
 
     if (job->images == 0 || job->pixels == 0)
         return cudaSuccess;
-    switch (job->format) {
-    case PIXELS_FLOAT32:
-        convert_kernel<PIXELS_FLOAT32><<<grid, THREADS, 0, on>>>(*job);
-        break;
-    case PIXELS_FLOAT16:
-        convert_kernel<PIXELS_FLOAT16><<<grid, THREADS, 0, on>>>(*job);
-        break;
-    case PIXELS_BFLOAT16:
-        convert_kernel<PIXELS_BFLOAT16><<<grid, THREADS, 0, on>>>(*job);
-        break;
-    default:
+    if (!kernel)
         return cudaErrorInvalidValue;
-    }
-    return cudaGetLastError();
+    return cudaLaunchKernel(kernel, grid, dim3(THREADS), arguments, 0,
+                            static_cast<cudaStream_t>(stream));
+}
+
+int kernel_check()
+{
+    cudaFuncAttributes attributes;
+
+    return cudaFuncGetAttributes(&attributes, kernel_of(PIXELS_FLOAT32));
 }
 
 const char *error_name(int error)
@@ -159,10 +166,9 @@ const char *error_text(int error)
 }
 
 const struct cuda_table table = {
-    device_count, device_get,  device_set,   device_wait,  kernel_check, host_take,
-    host_give,    device_take, device_give,  stream_make,  stream_end,   stream_wait,
-    stream_finish, event_make, event_end,    event_record, event_finish, copy_in,
-    convert,      error_name,  error_text,
+    device_count, device_get,   device_set,   device_wait, kernel_check, host_take,     host_give,
+    device_take,  device_give,  stream_make,  stream_end,  stream_wait,  stream_finish, event_make,
+    event_end,    event_record, event_finish, copy_in,     convert,      error_name,    error_text,
 };
 
 } // namespace
