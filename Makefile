@@ -35,8 +35,8 @@ UNITS := $(wildcard tests/unit/test_*.c) tests/unit/shard.c tests/unit/picture.c
 SLOWFS = $(BUILD)/tests/slowfs
 MOUNT_TESTS := tests/slowfs tests/shares
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-ROOMS := core fs measure pack survey top check loader tools tests/unit tests/mount tests/loader tests/fuzz bench
-SOURCES := $(foreach room,$(ROOMS),$(wildcard $(room)/*.[ch])) $(wildcard loader/*.cu loader/examples/*)
+ROOMS := core fs measure pack survey top check loader tools tests/unit tests/mount tests/loader tests/gpu tests/fuzz bench
+SOURCES := $(foreach room,$(ROOMS),$(wildcard $(room)/*.[ch])) $(wildcard loader/*.cu tests/gpu/*.cu loader/examples/*)
 
 ifneq ($(V),1)
   Q := @
@@ -51,6 +51,7 @@ help:
 	@echo 'make demo       install what is missing, build, mount a small real data set, read it, unmount'
 	@echo 'make test       install what is missing, build, run all tests (unit and mount; plain, ASan+UBSan, TSan)'
 	@echo 'make check      the plain unit and mount tests alone'
+	@echo 'make test-gpu   what only a machine with a GPU can show: build/gpu.md'
 	@echo 'make san        the sanitizer builds'"'"' tests alone'
 	@echo 'make lint       warnings as errors, clang-format, clang-tidy, cppcheck'
 	@echo 'make python     a wheel of the Python package, in $(BUILD)/python; make test-python, make lint-python'

@@ -42,16 +42,16 @@ struct backend {
 
     /* The life of a batch in a slot.
      * row_begin: before each row is written, by the worker that writes it; waits while the last
-     *   batch of this slot is still being read. Cannot fail: batch_ready tells of it.
+     *   batch of this slot is still being read. With an error nothing may be written: it may be.
      * batch_ready: all rows are written; by the worker that wrote the last one. */
-    void (*row_begin)(void *state, size_t slot);
+    int (*row_begin)(void *state, size_t slot, struct fault *fault);
     int (*batch_ready)(void *state, size_t slot, const struct sl_batch *batch,
                        const struct backend_arrays *arrays, struct fault *fault);
 
     /* What the caller of a held batch does, in any thread; all without the pipeline's lock.
      * batch_wait: what follows on the stream finds the batch there.
      * batch_used: what is on the stream by now uses the batch: it stays until that is done. Where
-     *   that cannot be arranged, the slot is never made ready again: batch_ready fails.
+     *   that cannot be arranged, the slot is never written to again: row_begin fails.
      * batch_used_by_all: the same for each stream that batch_wait was called with. */
     int (*batch_wait)(void *state, size_t slot, void *stream, struct fault *fault);
     int (*batch_used)(void *state, size_t slot, void *stream, struct fault *fault);

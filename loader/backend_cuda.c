@@ -99,6 +99,11 @@ static int check(struct cuda *cuda, const char *call, int error, struct fault *f
     return give_up(cuda, code, &mine);
 }
 
+static int say_exiting(struct fault *fault)
+{
+    return fault_set(fault, -ECANCELED, "the process exits: no GPU is used any more");
+}
+
 /* Every function that calls CUDA begins and ends with these two: they make the loader's device the
  * thread's, to which a default stream's number belongs, and give the caller its own back. */
 static int enter(struct cuda *cuda, int *before, struct fault *fault)
@@ -106,7 +111,7 @@ static int enter(struct cuda *cuda, int *before, struct fault *fault)
     int error;
 
     if (cuda_exiting())
-        return fault_set(fault, -ECANCELED, "the process exits: no GPU is used any more");
+        return say_exiting(fault);
     error = check_broken(cuda, fault);
     if (!error)
         error = check(cuda, "cudaGetDevice", cuda->table->device_get(before), fault);
@@ -404,29 +409,38 @@ static void cuda_describe(void *state, size_t number, struct sl_batch *batch)
     batch->device_lengths = slot->lengths;
 }
 
-static void cuda_row_begin(void *state, size_t number)
+/* Under the slot's lock: until nothing reads its last batch any more. */
+static int wait_for_users(struct cuda *cuda, struct cuda_slot *slot, struct fault *fault)
+{
+    int error = check(cuda, "cudaEventSynchronize", cuda->table->event_finish(slot->copied), fault);
+
+    for (size_t i = 0; i < slot->user_count && !error; i++)
+        if (slot->users[i].recorded)
+            error = check(cuda, "cudaEventSynchronize",
+                          cuda->table->event_finish(slot->users[i].event), fault);
+    return error;
+}
+
+static int cuda_row_begin(void *state, size_t number, struct fault *fault)
 {
     struct cuda *cuda = state;
     struct cuda_slot *slot = &cuda->slots[number];
-    int error;
+    int error = check_broken(cuda, fault);
 
-    if (!atomic_load_explicit(&slot->busy, memory_order_acquire) || cuda_exiting())
-        return;
+    if (error || !atomic_load_explicit(&slot->busy, memory_order_acquire))
+        return error;
+    if (cuda_exiting())
+        return say_exiting(fault);
     /* The other workers that come meanwhile wait for this one. */
     pthread_mutex_lock(&slot->lock);
-    if (atomic_load_explicit(&slot->busy, memory_order_acquire)) {
-        error = check_broken(cuda, NULL);
-        if (!error)
-            error = check(cuda, "cudaEventSynchronize", cuda->table->event_finish(slot->copied),
-                          NULL);
-        for (size_t i = 0; i < slot->user_count && !error; i++)
-            if (slot->users[i].recorded)
-                error = check(cuda, "cudaEventSynchronize",
-                              cuda->table->event_finish(slot->users[i].event), NULL);
+    if (atomic_load_explicit(&slot->busy, memory_order_acquire))
+        error = wait_for_users(cuda, slot, fault);
+    if (!error) {
         slot->user_count = 0;
         atomic_store_explicit(&slot->busy, false, memory_order_release);
     }
     pthread_mutex_unlock(&slot->lock);
+    return error;
 }
 
 static int copy_in(struct cuda *cuda, void *to, const void *from, size_t bytes, struct fault *fault)

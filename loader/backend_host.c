@@ -104,10 +104,10 @@ static void host_describe(void *state, size_t slot, struct sl_batch *batch)
     batch->device = SL_DEVICE_HOST;
 }
 
-static void host_row_begin(void *state, size_t slot)
+static int host_row_begin(void *state, size_t slot, struct fault *fault)
 {
-    (void)state;
-    (void)slot;
+    (void)state, (void)slot, (void)fault;
+    return 0;
 }
 
 static int host_batch_ready(void *state, size_t slot, const struct sl_batch *batch,

@@ -57,6 +57,11 @@ static void settle(struct pipeline *pipeline, struct slot *slot, struct tally *t
     int error;
 
     slot->state = SLOT_SETTLING;
+    if (slot->error) { /* its rows could not be written */
+        slot->state = SLOT_READY;
+        pthread_cond_broadcast(&pipeline->ready);
+        return;
+    }
     pthread_mutex_unlock(&pipeline->lock);
     slots_settle(&pipeline->slots, slot, asked, after, tally);
     error = pipeline->backend->batch_ready(pipeline->state, (size_t)(slot - pipeline->slots.slots),
@@ -137,7 +142,9 @@ static void *worker_main(void *argument)
     pthread_mutex_lock(&pipeline->lock);
     while (!pipeline->quit) {
         uint64_t first, count, start, ready = pipeline->running ? rows_ready(pipeline) : 0;
+        struct fault fault = {""};
         struct slot *slot;
+        int error;
 
         if (pipeline->taken >= ready) {
             uint64_t *reason = wait_reason(pipeline, &worker->tally);
@@ -162,11 +169,16 @@ static void *worker_main(void *argument)
         slot = &pipeline->slots.slots[pipeline->slot_of[first / rows % pipeline->slots.count]];
         pthread_mutex_unlock(&pipeline->lock);
         start = tally_now();
-        pipeline->backend->row_begin(pipeline->state, (size_t)(slot - pipeline->slots.slots));
+        error = pipeline->backend->row_begin(pipeline->state,
+                                             (size_t)(slot - pipeline->slots.slots), &fault);
         worker->tally.wait_consumer_ns += tally_now() - start;
-        for (uint64_t i = first; i < first + count; i++)
+        for (uint64_t i = first; i < first + count && !error; i++)
             make_row(pipeline, worker, slot, i);
         pthread_mutex_lock(&pipeline->lock);
+        if (error && !slot->error) {
+            slot->error = error;
+            slot->fault = fault;
+        }
         slot->done += count;
         finish_rows(pipeline, worker, slot, first, count);
         if (is_complete(pipeline, slot))

@@ -22,7 +22,7 @@ CUDA_CODE = $(foreach arch,$(CUDA_USED),-gencode arch=compute_$(arch),code=sm_$(
 # No C++ library is linked: the static that nvcc's own launch stubs have needs no guard, as nobody calls them.
 NVCC_FLAGS = -std=c++17 -O2 -fmad=false --threads 2 -Xcompiler -fPIC,-fvisibility=hidden,-fno-threadsafe-statics,-fno-exceptions,-fno-rtti,-Wall,-Wextra $(if $(WERROR),-Werror all-warnings)
 
-$(BUILD)/loader/%.o: loader/%.cu
+$(BUILD)/%.o: %.cu
 	$(call say,NVCC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(NVCC) $(NVCC_FLAGS) $(CUDA_CODE) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
@@ -106,3 +106,21 @@ $(BUILD)/load-%: $(BUILD)/tests/loader/load-%.o $(LOADER)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_LOADER)
 all: $(LOADER_TESTS)
+
+# What only a GPU can show: the parts on a GPU, and on the fake one of the unit tests, for the parts' own test.
+GPU_CHECK := $(BUILD)/tests/gpu/gpu-check.o $(BUILD)/tests/unit/picture.o $(LOADER)
+$(BUILD)/gpu-check-fake: $(GPU_CHECK) $(BUILD)/tests/gpu/consumer_fake.o $(BUILD)/tests/unit/fake_cuda.o
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_LOADER)
+all: $(BUILD)/gpu-check-fake
+ifneq ($(CUDA_OBJECT),)
+$(BUILD)/gpu-check: $(GPU_CHECK) $(BUILD)/tests/gpu/consumer.o $(CUDA_OBJECT)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_LOADER) $(LIBS_CUDA)
+test-gpu: $(BUILD)/gpu-check
+	@tests/gpu/run --program $(BUILD)/gpu-check --out $(BUILD)/gpu.md
+else
+test-gpu:
+	@echo 'test-gpu: no nvcc, or no static CUDA runtime, was found' >&2; exit 1
+endif
+.PHONY: test-gpu

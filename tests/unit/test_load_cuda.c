@@ -273,6 +273,35 @@ Test(load_cuda, without_the_streams_wait_or_the_workers_a_look_sees_another_batc
     }
 }
 
+/* From the fault on no slot is written to: what is still to be copied out of it, or read, is what
+ * it was. */
+Test(load_cuda, after_a_fault_the_batches_given_out_before_show_their_own_bytes)
+{
+    for (uint64_t number = 150; number < 400; number += 10) {
+        struct sl_loader *loader;
+        struct sl_batch *batch;
+        struct sl_config config;
+        atomic_uint wrong = 0;
+        void *stream;
+
+        begin(&(struct fake_cuda){.late_us = 200, .fail_at = number});
+        config = stamped_config(40);
+        loader = load_open(&config);
+        stream = fake_cuda_stream(0);
+        while (sl_next(loader, &batch, 60000) == 0) {
+            if (sl_batch_wait(batch, stream) == 0)
+                launch_look(batch, stream, &wrong);
+            sl_batch_release(batch, stream);
+        }
+        cr_assert(strstr(sl_error(loader), "a fault of the fake") != NULL);
+        fake_cuda_finish(stream);
+        cr_assert_eq(wrong, 0, "call %llu", (unsigned long long)number);
+        sl_close(loader);
+        fake_cuda_end_stream(stream);
+        end();
+    }
+}
+
 /* --- Devices, loaders, processes --- */
 
 Test(load_cuda, loaders_on_two_devices_leave_each_other_and_the_callers_device_alone)
