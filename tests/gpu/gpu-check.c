@@ -4,7 +4,7 @@
  *     equal    path= [batch=]                every output's bits on the device and on the host
  *     copies   [batch=] [rounds=]            the loader's copies beside plain ones, nothing decoded
  *     overlap  [batch=] [rounds=]            copies and kernels behind a consumer's kernel
- *     rate     path= [batch=] [workers=] [seconds=]   images/s: host, device idle, device busy
+ *     rate     path= [batch=] [workers=] [ms=]   images/s: host, device idle, device busy
  *
  * Prints a line a figure: NAME, a tab, VALUE. Exit: 0; 1: bits differ, or a call failed (standard
  * error says which); 2: usage. */
@@ -25,7 +25,7 @@
 #include <sys/stat.h>
 
 static const char *path, *dir;
-static uint64_t batch_size, rounds, seconds, count, width, height, workers;
+static uint64_t batch_size, rounds, milliseconds, count, width, height, workers;
 
 static const struct {
     const char *name;
@@ -354,7 +354,8 @@ static double rate(int device, unsigned busy_us, void *stream)
     struct sl_config config = SL_CONFIG_INIT;
     struct sl_loader *loader;
     struct sl_batch *batch;
-    uint64_t start = 0, images = 0, epoch = 0, wanted = (seconds ? seconds : 10) * 1000000000u;
+    uint64_t start = 0, images = 0, epoch = 0,
+             wanted = (milliseconds ? milliseconds : 10000) * 1000000u;
     int status = 0;
 
     config.path = path;
@@ -428,7 +429,7 @@ static bool take(const char *word)
     static const struct {
         const char *name;
         uint64_t *value;
-    } numbers[] = {{"batch", &batch_size}, {"rounds", &rounds}, {"seconds", &seconds},
+    } numbers[] = {{"batch", &batch_size}, {"rounds", &rounds}, {"ms", &milliseconds},
                    {"count", &count},      {"width", &width},   {"height", &height},
                    {"workers", &workers}};
     const char *value = strchr(word, '=');

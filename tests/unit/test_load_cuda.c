@@ -423,6 +423,7 @@ Test(load_cuda, tensors_say_which_memory_they_are_in)
     /* The last one outlives the loader, and takes the device's memory with it. */
     cr_assert_eq(sl_export(loader, batch, SL_ARRAY_DATA, 0, &made), 0);
     tensor = made;
+    cr_assert_eq(sl_batch_wait(batch, SL_STREAM_HOST), 0);
     sl_close(loader);
     cr_assert(((const uint8_t *)tensor->tensor.data)[0] == 1);
     tensor->deleter(tensor);
