@@ -268,12 +268,33 @@ static int take(void **memory, size_t bytes, int device)
     return 0;
 }
 
-/* Memory goes when the work on it is done, and goes with an error too. */
+/* Under the lock: is there work that reads or writes this memory? */
+static bool in_use(const struct memory *memory)
+{
+    const uint8_t *start = memory->at, *behind = start + memory->bytes;
+
+    for (int i = 0; i < THINGS_MOST; i++)
+        for (const struct op *op = streams[i] ? streams[i]->first : NULL; op; op = op->next) {
+            const uint8_t *to = op->kind == CONVERT ? op->job.planes : op->to;
+            const uint8_t *from = op->kind == CONVERT ? op->job.rgb : op->from;
+
+            if (op->kind != CALL &&
+                ((to >= start && to < behind) || (from >= start && from < behind)))
+                return true;
+        }
+    return false;
+}
+
+/* Memory goes when the work on it is done, and goes with an error too. Stricter than CUDA: who
+ * gives it back has to have waited for that, unless waiting failed. */
 static int give(void *memory)
 {
     int error = fault(), found = 0;
 
     pthread_mutex_lock(&lock);
+    for (int i = 0; i < THINGS_MOST; i++)
+        if (memories[i].at == memory && in_use(&memories[i]) && !atomic_load(&failed))
+            misuse();
     drain_all();
     for (int i = 0; i < THINGS_MOST; i++)
         if (memories[i].at == memory) {
