@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import List, NoReturn, Optional, Tuple
+from typing import Dict, List, NoReturn, Optional, Tuple
 
 from . import _array, _library, _memory
 from ._array import Array
 from ._settings import Output
 
-_ELEMENTS = {
+_ELEMENTS: Dict[int, _array.ElementType] = {
     Output.UINT8_NHWC: _array.UINT8,
     Output.FLOAT32_NCHW: _array.FLOAT32,
     Output.FLOAT16_NCHW: _array.FLOAT16,
@@ -87,7 +87,7 @@ class Batch:
         sample's length in this batch (its rows are `length_most` rounded up to 64 apart)."""
         struct = self._struct
         return _array.content_of(
-            self._lease, struct, _library.ARRAY_DATA, struct.data, _ELEMENTS[self.output], self._devices()[0]
+            self._lease, struct, _library.ARRAY_DATA, struct.data, _ELEMENTS[struct.output], self._devices()[0]
         )
 
     @property
