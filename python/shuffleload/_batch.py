@@ -72,7 +72,7 @@ class Batch:
 
     def _devices(self) -> Tuple[Tuple[int, int], Tuple[int, int]]:
         """DLPack's names of where `data` is, and where the rest."""
-        number = self._struct.device if _library.HAS_DEVICES else _library.DEVICE_HOST
+        number = self._struct.device
         return (_HOST, _HOST) if number == _library.DEVICE_HOST else ((_array.CUDA, number - 1), (_array.CUDA_HOST, 0))
 
     @property

@@ -106,7 +106,6 @@ class BatchStruct(ctypes.Structure):
         ("names", ctypes.POINTER(ctypes.c_char_p)),
         ("statuses", ctypes.c_void_p),
         ("positions", ctypes.c_void_p),
-        # There where HAS_DEVICES.
         ("device", _int),
         ("device_labels", ctypes.c_void_p),
         ("device_lengths", ctypes.c_void_p),
@@ -217,9 +216,9 @@ def _load() -> str:
         except OSError as error:
             tried.append(str(error))
             continue
-        if hasattr(library, "sl_export"):
+        if hasattr(library, "sl_batch_export"):
             return name
-        tried.append(f"{name}: too old, it has no sl_export()")
+        tried.append(f"{name}: too old, it has no sl_batch_export()")
     raise ImportError(
         f"shuffleload cannot load libshuffleload ({'; '.join(tried)}): install the package with its library (pip install), "
         "install the library (make install), or name its file in SHUFFLELOAD_LIBRARY"
@@ -229,9 +228,6 @@ def _load() -> str:
 PATH = _load()
 _waiting = ctypes.CDLL(PATH)
 _quick = ctypes.PyDLL(PATH)
-
-#: Does this library know batches on a GPU? One that does may still have been built without CUDA; it says so when asked.
-HAS_DEVICES = hasattr(_waiting, "sl_batch_export")
 
 Function = Callable[..., Any]
 
@@ -253,8 +249,7 @@ sl_next = _declare(_waiting, "sl_next", _int, *_next)
 sl_seek = _declare(_waiting, "sl_seek", _int, _pointer, _u64, _u64)
 sl_close = _declare(_waiting, "sl_close", None, _pointer)
 sl_export_copy = _declare(_waiting, "sl_export", _int, *_export)
-if HAS_DEVICES:
-    sl_batch_export = _declare(_waiting, "sl_batch_export", _int, _pointer, _int, ctypes.c_uint, _pointer, _pointer)
+sl_batch_export = _declare(_waiting, "sl_batch_export", _int, _pointer, _int, ctypes.c_uint, _pointer, _pointer)
 
 # These do not, but for a lock that nobody reads, decodes or copies under.
 sl_next_now = _declare(_quick, "sl_next", _int, *_next)

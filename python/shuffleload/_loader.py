@@ -89,7 +89,7 @@ class Loader:
     Args (None: the default):
         path: where the samples are.
         source: "auto", "mount", "mount_tar", "folder", "tar" or "list".
-        output: "uint8_nhwc", "float32_nchw", "float16_nchw", "bfloat16_nchw" (where the library has it) or "bytes".
+        output: "uint8_nhwc", "float32_nchw", "float16_nchw", "bfloat16_nchw" or "bytes".
         field: the sample's content: its extension, several as "jpg/jpeg/png".
         rank, world: of a mount, the share to read (world None: the mount's own). Elsewhere the path is this rank's share
             already, and they place it in the global order, on which random numbers hang.

@@ -102,12 +102,10 @@ def _device(value: Any) -> int:
     if text == "cpu":
         return _library.DEVICE_HOST
     if text == "auto":
-        return _library.DEVICE_AUTO if _library.HAS_DEVICES else _library.DEVICE_HOST
+        return _library.DEVICE_AUTO
     kind, _, number = text.partition(":")
     if kind != "cuda" or not (number.isascii() and number.isdigit()):
         raise ValueError(f"device is {text!r}: 'cpu', 'auto' (the current GPU, or where none can be used the host) or 'cuda:N'")
-    if not _library.HAS_DEVICES:
-        raise ValueError(f"device is {text!r}: this library makes batches in host memory")
     return int(number) + 1
 
 

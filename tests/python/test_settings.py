@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import unittest
-import unittest.mock
 
 import case
 import shuffleload
@@ -25,12 +24,6 @@ STRUCTS = {
 }
 
 
-def known(struct):
-    """Its members, as far as this library has them: batches on a GPU came later than the rest."""
-    later = () if _library.HAS_DEVICES else ("device", "device_labels", "device_lengths")
-    return [field for field in struct._fields_ if field[0] not in later]
-
-
 class Structs(Case):
     pictures = 0
 
@@ -39,7 +32,7 @@ class Structs(Case):
         lines = []
         for name, struct in STRUCTS.items():
             lines.append(f'printf("{name} %zu\\n", sizeof(struct {name}));')
-            for field in known(struct):
+            for field in struct._fields_:
                 lines.append(f'printf("{name}.{field[0]} %zu\\n", offsetof(struct {name}, {field[0]}));')
         source = self.tmp / "structs.c"
         source.write_text(
@@ -49,9 +42,8 @@ class Structs(Case):
         told = subprocess.run([self.tmp / "structs"], check=True, capture_output=True, text=True).stdout.splitlines()
         ours = []
         for name, struct in STRUCTS.items():
-            size = ctypes.sizeof(struct) if known(struct) == struct._fields_ else struct.device.offset
-            ours.append(f"{name} {size}")
-            ours += [f"{name}.{field[0]} {getattr(struct, field[0]).offset}" for field in known(struct)]
+            ours.append(f"{name} {ctypes.sizeof(struct)}")
+            ours += [f"{name}.{field[0]} {getattr(struct, field[0]).offset}" for field in struct._fields_]
         self.assertEqual(ours, told)
 
     def test_every_member_of_the_header_is_there_and_in_the_documentation(self):
@@ -59,7 +51,7 @@ class Structs(Case):
         for name, struct in STRUCTS.items():
             body = re.search(rf"^struct {name} \{{(.*?)^\}};", header, re.DOTALL | re.MULTILINE).group(1)
             members = re.findall(r"(\w+)(?:\[\d+\])*(?=[,;])", body)
-            self.assertEqual([field[0] for field in known(struct)], members)
+            self.assertEqual([field[0] for field in struct._fields_], members)
         told = set(re.findall(r"\w+", shuffleload.Loader.__doc__))
         settings = [field[0] for field in _library.Config._fields_ if field[0] != "size"]
         parameters = list(inspect.signature(shuffleload.Loader).parameters)
@@ -80,8 +72,6 @@ class Structs(Case):
             ("", [shuffleload.Crop.STRETCH]),
         ):
             for word in words:
-                if word.name == "BFLOAT16_NCHW" and not _library.HAS_DEVICES:
-                    continue
                 self.assertIn(f"SL_{prefix}{word.name} = {int(word)},", header)
         for name in ("PARTIAL", "END", "TIMEOUT", "ARRAY_DATA", "ARRAY_POSITIONS", "EXPORT_VERSIONED", "EXPORT_COPY"):
             self.assertIn(f"SL_{name} = {getattr(_library, name)},", header)
@@ -171,15 +161,38 @@ class Arguments(Case):
                 self.assertEqual(batch.device_labels.tolist(), batch.labels.tolist())
                 self.assertIsNone(batch.device_lengths)
         self.assertEqual(_settings.configure({"device": "cpu"}).device, 0)
-        with unittest.mock.patch.object(_library, "HAS_DEVICES", True):
-            self.assertEqual(_settings.configure({"device": "auto"}).device, -1)
-            self.assertEqual(_settings.configure({"device": "cuda:3"}).device, 4)
-            with self.assertRaises(ValueError):
-                _settings.configure({"device": "cuda:2147483647"})
-        with unittest.mock.patch.object(_library, "HAS_DEVICES", False):
-            self.assertEqual(_settings.configure({"device": "auto"}).device, 0)
-            with self.assertRaisesRegex(ValueError, "host memory"):
-                _settings.configure({"device": "cuda:0"})
+        self.assertEqual(_settings.configure({"device": "auto"}).device, _library.DEVICE_AUTO)
+        self.assertEqual(_settings.configure({"device": "cuda:3"}).device, 4)
+        with self.assertRaises(ValueError):
+            _settings.configure({"device": "cuda:2147483647"})
+
+    def test_a_gpu_that_cannot_be_used_is_told_or_done_without(self):
+        script = """
+        import sys, shuffleload
+        settings = dict(batch_size=8, width=8, height=8, workers=1)
+        try:
+            shuffleload.Loader(sys.argv[1], device="cuda:99", **settings)
+        except shuffleload.ShuffleloadError as error:
+            print(str(error) != "")
+        with shuffleload.Loader(sys.argv[1], device="auto", **settings) as loader:
+            print(next(iter(loader)).device)
+        """
+        done = self.python(script, self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told, device = done.stdout.splitlines()
+        self.assertEqual(told, "True")
+        self.assertRegex(device, r"^cpu$|^cuda:\d+$")
+        self.assertEqual(device == "cpu", "host" in done.stderr)
+
+    @case.needs_module("torch")
+    def test_bfloat16_is_torchs(self):
+        import torch
+
+        with self.loader(output="bfloat16_nchw") as loader:
+            batch = next(iter(loader))
+            images = torch.from_dlpack(batch.images)
+            self.assertEqual((images.dtype, batch.images.dtype), (torch.bfloat16, "bfloat16"))
+            self.assertEqual(images[:, 0, 0, 0].tolist(), torch.tensor([i / 255 for i in range(8)]).bfloat16().tolist())
 
     def test_paths_are_bytes_text_or_path_objects_in_any_encoding(self):
         odd = os.fsencode(self.tmp) + b"/\xff\xe4"
