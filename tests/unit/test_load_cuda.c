@@ -277,7 +277,7 @@ Test(load_cuda, without_the_streams_wait_or_the_workers_a_look_sees_another_batc
  * it was. */
 Test(load_cuda, after_a_fault_the_batches_given_out_before_show_their_own_bytes)
 {
-    for (uint64_t number = 150; number < 400; number += 10) {
+    for (uint64_t number = 150; number < 400; number += 25) {
         struct sl_loader *loader;
         struct sl_batch *batch;
         struct sl_config config;
