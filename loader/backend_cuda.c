@@ -10,7 +10,7 @@
  *
  * The first fault that CUDA reports ends it: from then on no slot is written to, no batch becomes
  * ready, and each call tells of that fault. No call of CUDA is made once the process exits; a child
- * of fork() never gets here. A caller's current device is as it was when a function returns. */
+ * of fork() never gets here. */
 #include "cuda_state.h"
 
 #include <errno.h>
@@ -63,8 +63,9 @@ static int cuda_row_begin(void *state, size_t number, struct fault *fault)
 
     if (error || !atomic_load_explicit(&slot->busy, memory_order_acquire))
         return error;
-    if (cuda_exiting())
-        return cuda_say_exiting(fault);
+    error = cuda_enter(cuda, fault);
+    if (error)
+        return error;
     /* The other workers that come meanwhile wait for this one. */
     pthread_mutex_lock(&slot->lock);
     if (atomic_load_explicit(&slot->busy, memory_order_acquire))
@@ -74,7 +75,7 @@ static int cuda_row_begin(void *state, size_t number, struct fault *fault)
         atomic_store_explicit(&slot->busy, false, memory_order_release);
     }
     pthread_mutex_unlock(&slot->lock);
-    return error;
+    return cuda_leave(cuda, error, fault);
 }
 
 static int copy_in(struct cuda *cuda, void *to, const void *from, size_t bytes, struct fault *fault)
@@ -104,7 +105,7 @@ static int cuda_batch_ready(void *state, size_t number, const struct sl_batch *b
     struct cuda *cuda = state;
     struct cuda_slot *slot = &cuda->slots[number];
     size_t bytes = batch->count * cuda->row_bytes;
-    int before, error = cuda_enter(cuda, &before, fault);
+    int error = cuda_enter(cuda, fault);
 
     if (error)
         return error;
@@ -126,7 +127,7 @@ static int cuda_batch_ready(void *state, size_t number, const struct sl_batch *b
     if (!error)
         error = cuda_check(cuda, "cudaEventRecord",
                            cuda->table->event_record(slot->ready, cuda->stream), fault);
-    return cuda_leave(cuda, before, error, fault);
+    return cuda_leave(cuda, error, fault);
 }
 
 /* Under the slot's lock: the stream's entry, with its event. */
@@ -169,7 +170,7 @@ static int cuda_batch_wait(void *state, size_t number, void *stream, struct faul
 {
     struct cuda *cuda = state;
     struct cuda_slot *slot = &cuda->slots[number];
-    int before, error = cuda_enter(cuda, &before, fault);
+    int error = cuda_enter(cuda, fault);
 
     if (error)
         return error;
@@ -185,7 +186,7 @@ static int cuda_batch_wait(void *state, size_t number, void *stream, struct faul
             error = cuda_check(cuda, "cudaStreamWaitEvent",
                                cuda->table->stream_wait(stream, slot->ready), fault);
     }
-    return cuda_leave(cuda, before, error, fault);
+    return cuda_leave(cuda, error, fault);
 }
 
 static int record(struct cuda *cuda, struct cuda_user *user, struct fault *fault)
@@ -202,25 +203,25 @@ static int cuda_batch_used(void *state, size_t number, void *stream, struct faul
     struct cuda *cuda = state;
     struct cuda_slot *slot = &cuda->slots[number];
     struct cuda_user *user;
-    int before, error;
+    int error;
 
     if (stream == SL_STREAM_HOST)
         return 0;
-    error = cuda_enter(cuda, &before, fault);
+    error = cuda_enter(cuda, fault);
     if (error)
         return error;
     pthread_mutex_lock(&slot->lock);
     user = find_user(cuda, slot, stream, fault);
     error = user ? record(cuda, user, fault) : cuda_check_broken(cuda, NULL);
     pthread_mutex_unlock(&slot->lock);
-    return cuda_leave(cuda, before, error, fault);
+    return cuda_leave(cuda, error, fault);
 }
 
 static int cuda_batch_used_by_all(void *state, size_t number, struct fault *fault)
 {
     struct cuda *cuda = state;
     struct cuda_slot *slot = &cuda->slots[number];
-    int before, error = cuda_enter(cuda, &before, fault);
+    int error = cuda_enter(cuda, fault);
 
     if (error)
         return error;
@@ -228,7 +229,7 @@ static int cuda_batch_used_by_all(void *state, size_t number, struct fault *faul
     for (size_t i = 0; i < slot->user_count && !error; i++)
         error = record(cuda, &slot->users[i], fault);
     pthread_mutex_unlock(&slot->lock);
-    return cuda_leave(cuda, before, error, fault);
+    return cuda_leave(cuda, error, fault);
 }
 
 const struct backend backend_cuda = {

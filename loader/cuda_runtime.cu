@@ -7,7 +7,10 @@
  * threads read and write side by side. */
 #include "cuda_table.h"
 
+#include <cuda.h>
 #include <cuda_runtime.h>
+
+#include <atomic>
 
 namespace
 {
@@ -38,9 +41,79 @@ int device_get(int *device)
     return cudaGetDevice(device);
 }
 
-int device_set(int device)
+/* One of the driver's functions, which the runtime has found; the driver itself is not linked. */
+template <typename Function> int driver_function(const char *name, Function *function)
 {
-    return cudaSetDevice(device);
+    cudaDriverEntryPointQueryResult found;
+    void *address = nullptr;
+#if CUDART_VERSION >= 12050
+    const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &address, 11000,
+                                                               cudaEnableDefault, &found);
+#else
+    const cudaError_t error = cudaGetDriverEntryPoint(name, &address, cudaEnableDefault, &found);
+#endif
+
+    if (error != cudaSuccess)
+        return error;
+    if (found != cudaDriverEntryPointSuccess || !address)
+        return cudaErrorSymbolNotFound;
+    *function = reinterpret_cast<Function>(address);
+    return cudaSuccess;
+}
+
+/* Found by context_take(), before anybody pushes; the same for all threads. */
+std::atomic<CUresult (*)(CUcontext)> push;
+std::atomic<CUresult (*)(CUcontext *)> pop;
+
+/* CUresult and cudaError_t have one number for one fault, where both have it. */
+int context_take(int device, void **context)
+{
+    CUresult (*get)(CUdevice *, int);
+    CUresult (*retain)(CUcontext *, CUdevice);
+    CUresult (*found_push)(CUcontext);
+    CUresult (*found_pop)(CUcontext *);
+    CUdevice handle;
+    int error = driver_function("cuDeviceGet", &get);
+
+    if (!error)
+        error = driver_function("cuDevicePrimaryCtxRetain", &retain);
+    if (!error)
+        error = driver_function("cuCtxPushCurrent", &found_push);
+    if (!error)
+        error = driver_function("cuCtxPopCurrent", &found_pop);
+    if (!error)
+        error = get(&handle, device);
+    if (error)
+        return error;
+    push = found_push;
+    pop = found_pop;
+    return retain(reinterpret_cast<CUcontext *>(context), handle);
+}
+
+int context_give(int device)
+{
+    CUresult (*get)(CUdevice *, int);
+    CUresult (*release)(CUdevice);
+    CUdevice handle;
+    int error = driver_function("cuDeviceGet", &get);
+
+    if (!error)
+        error = driver_function("cuDevicePrimaryCtxRelease", &release);
+    if (!error)
+        error = get(&handle, device);
+    return error ? error : release(handle);
+}
+
+int context_push(void *context)
+{
+    return push.load()(static_cast<CUcontext>(context));
+}
+
+int context_pop()
+{
+    CUcontext context;
+
+    return pop.load()(&context);
 }
 
 int device_wait()
@@ -166,9 +239,10 @@ const char *error_text(int error)
 }
 
 const struct cuda_table table = {
-    device_count, device_get,   device_set,   device_wait, kernel_check, host_take,     host_give,
-    device_take,  device_give,  stream_make,  stream_end,  stream_wait,  stream_finish, event_make,
-    event_end,    event_record, event_finish, copy_in,     convert,      error_name,    error_text,
+    device_count, device_get,   context_take, context_give,  context_push, context_pop,
+    device_wait,  kernel_check, host_take,    host_give,     device_take,  device_give,
+    stream_make,  stream_end,   stream_wait,  stream_finish, event_make,   event_end,
+    event_record, event_finish, copy_in,      convert,       error_name,   error_text,
 };
 
 } // namespace

@@ -51,62 +51,66 @@ int cuda_say_exiting(struct fault *fault)
     return fault_set(fault, -ECANCELED, "the process exits: no GPU is used any more");
 }
 
-int cuda_enter(struct cuda *cuda, int *before, struct fault *fault)
+int cuda_enter(struct cuda *cuda, struct fault *fault)
 {
     int error;
 
-    *before = cuda->device;
     if (cuda_exiting())
         return cuda_say_exiting(fault);
     error = cuda_check_broken(cuda, fault);
     if (!error)
-        error = cuda_check(cuda, "cudaGetDevice", cuda->table->device_get(before), fault);
-    if (!error && *before != cuda->device)
-        error = cuda_check(cuda, "cudaSetDevice", cuda->table->device_set(cuda->device), fault);
+        error = cuda_check(cuda, "cuCtxPushCurrent", cuda->table->context_push(cuda->context),
+                           fault);
     return error;
 }
 
-int cuda_leave(struct cuda *cuda, int before, int error, struct fault *fault)
+int cuda_leave(struct cuda *cuda, int error, struct fault *fault)
 {
-    int more = 0;
-
-    if (before != cuda->device)
-        more = cuda_check(cuda, "cudaSetDevice", cuda->table->device_set(before),
+    int more = cuda_check(cuda, "cuCtxPopCurrent", cuda->table->context_pop(),
                           error ? NULL : fault);
+
     return error ? error : more;
 }
 
-/* Which GPU, and whether it can be used at all: -ENODEV if not. The thread's device is set. */
-static int find_device(struct cuda *cuda, int *before, struct fault *fault)
+/* -ENODEV, with what a call gave. */
+static int unusable(const struct cuda *cuda, const char *call, int error, struct fault *fault)
+{
+    cuda_fault(cuda->table, call, error, fault);
+    return -ENODEV;
+}
+
+/* Which GPU, and whether it can be used at all: -ENODEV if not. Else its context is pushed. */
+static int find_device(struct cuda *cuda, struct fault *fault)
 {
     const struct cuda_table *table = cuda->table;
     int wanted = cuda->settings->config.device, count = 0, error;
 
     error = table->device_count(&count);
-    if (error) {
-        cuda_fault(table, "cudaGetDeviceCount", error, fault);
-        return -ENODEV;
-    }
+    if (error)
+        return unusable(cuda, "cudaGetDeviceCount", error, fault);
     if (count < 1)
         return fault_set(fault, -ENODEV, "there is no GPU");
-    error = table->device_get(before);
-    if (error) {
-        cuda_fault(table, "cudaGetDevice", error, fault);
-        return -ENODEV;
+    cuda->device = SL_DEVICE_INDEX(wanted);
+    if (wanted == SL_DEVICE_AUTO) {
+        error = table->device_get(&cuda->device);
+        if (error)
+            return unusable(cuda, "cudaGetDevice", error, fault);
     }
-    cuda->device = wanted == SL_DEVICE_AUTO ? *before : SL_DEVICE_INDEX(wanted);
     if (cuda->device >= count)
         return fault_set(fault, -ENODEV, "config.device is GPU %d: there %s %d, counted from 0",
                          cuda->device, count == 1 ? "is" : "are", count);
-    error = table->device_set(cuda->device);
+    error = table->context_take(cuda->device, &cuda->context);
     if (error) {
-        cuda_fault(table, "cudaSetDevice", error, fault);
-        return -ENODEV;
+        cuda->context = NULL;
+        return unusable(cuda, "cuDevicePrimaryCtxRetain", error, fault);
     }
+    error = table->context_push(cuda->context);
+    if (error)
+        return unusable(cuda, "cuCtxPushCurrent", error, fault);
     error = table->kernel_check();
     if (error) {
-        cuda_fault(table, "cudaFuncGetAttributes", error, fault);
-        (void)table->device_set(*before); /* it has worked before, and the fault is told already */
+        unusable(cuda, "cudaFuncGetAttributes", error, fault);
+        (void)table->context_pop(); /* the fault is told of already */
         return -ENODEV;
     }
     return 0;
@@ -216,23 +220,31 @@ static void give_all(struct cuda *cuda)
         complain(cuda, "cudaFree", table->device_give(cuda->memory));
 }
 
-/* The device of the calling thread while a loader is closed, which has to go on after any fault. */
-static void set_device(const struct cuda *cuda, int device)
+/* A loader has to be closed after any fault: these go on. Popped is what was pushed. */
+static bool push(const struct cuda *cuda)
 {
-    complain(cuda, "cudaSetDevice", cuda->table->device_set(device));
+    int error = cuda->table->context_push(cuda->context);
+
+    complain(cuda, "cuCtxPushCurrent", error);
+    return !error;
+}
+
+static void pop(const struct cuda *cuda, bool pushed)
+{
+    if (pushed)
+        complain(cuda, "cuCtxPopCurrent", cuda->table->context_pop());
 }
 
 void cuda_state_close(void *state)
 {
     struct cuda *cuda = state;
 
-    if (!cuda_exiting() && cuda->stream) {
-        int before = cuda->device;
+    if (!cuda_exiting() && cuda->context) {
+        bool pushed = push(cuda);
 
-        complain(cuda, "cudaGetDevice", cuda->table->device_get(&before));
-        set_device(cuda, cuda->device);
         give_all(cuda);
-        set_device(cuda, before);
+        pop(cuda, pushed);
+        complain(cuda, "cuDevicePrimaryCtxRelease", cuda->table->context_give(cuda->device));
     }
     for (size_t i = 0; cuda->slots && i < cuda->slot_count; i++) {
         free(cuda->slots[i].users);
@@ -258,7 +270,7 @@ static void fill_job(struct cuda *cuda)
 int cuda_state_open(void **state, const struct settings *settings, struct fault *fault)
 {
     struct cuda *cuda;
-    int before = 0, error;
+    int error;
 
     if (!cuda_table())
         return fault_set(fault, -ENODEV, "this library was built without CUDA");
@@ -283,11 +295,11 @@ int cuda_state_open(void **state, const struct settings *settings, struct fault 
     for (size_t i = 0; i < cuda->slot_count; i++)
         pthread_mutex_init(&cuda->slots[i].lock, NULL);
     fill_job(cuda);
-    error = find_device(cuda, &before, fault);
+    error = find_device(cuda, fault);
     if (!error) {
         cuda_exit_watch();
         error = take_all(cuda, fault);
-        error = cuda_leave(cuda, before, error, fault);
+        error = cuda_leave(cuda, error, fault);
     }
     if (error) {
         cuda_state_close(cuda);
@@ -301,15 +313,15 @@ void *cuda_state_memory_take(void *state, size_t bytes, struct fault *fault)
 {
     struct cuda *cuda = state;
     void *memory = NULL;
-    int before, error;
+    int error;
 
     if (bytes > backend_memory_available())
         return NULL;
-    error = cuda_enter(cuda, &before, fault);
+    error = cuda_enter(cuda, fault);
     if (error)
         return NULL;
     error = cuda_check(cuda, "cudaHostAlloc", cuda->table->host_take(&memory, bytes), fault);
-    error = cuda_leave(cuda, before, error, fault);
+    error = cuda_leave(cuda, error, fault);
     if (!error) {
         memset(memory, 0, bytes);
         return memory;
@@ -322,14 +334,13 @@ void *cuda_state_memory_take(void *state, size_t bytes, struct fault *fault)
 void cuda_state_memory_give(void *state, void *memory, size_t bytes)
 {
     struct cuda *cuda = state;
-    int before = cuda->device;
+    bool pushed;
 
     (void)bytes;
     if (cuda_exiting())
         return;
-    complain(cuda, "cudaGetDevice", cuda->table->device_get(&before));
-    set_device(cuda, cuda->device);
+    pushed = push(cuda);
     make_quiet(cuda);
     complain(cuda, "cudaFreeHost", cuda->table->host_give(memory));
-    set_device(cuda, before);
+    pop(cuda, pushed);
 }

@@ -33,6 +33,7 @@ struct cuda {
     const struct cuda_table *table;
     const struct settings *settings;
     int device;
+    void *context; /* the device's; NULL: not taken */
     void *stream;
     void *memory;
     bool quiet;            /* all work was waited for; while it is closed */
@@ -60,11 +61,11 @@ int cuda_give_up(struct cuda *cuda, int code, const struct fault *fault);
 int cuda_say_exiting(struct fault *fault);
 
 /* Every function that calls CUDA begins and ends with these two: they make the loader's device the
- * thread's, to which a default stream's number belongs, and give the caller its own back. enter
- * fails where CUDA may not be called any more; then leave is not called. leave gives `error`, or
- * what went wrong with itself. */
-int cuda_enter(struct cuda *cuda, int *before, struct fault *fault);
-int cuda_leave(struct cuda *cuda, int before, int error, struct fault *fault);
+ * thread's, to which a default stream's number belongs too, and give the thread back what it had.
+ * enter fails where CUDA may not be called any more; then leave is not called. leave gives `error`,
+ * or what went wrong with itself. */
+int cuda_enter(struct cuda *cuda, struct fault *fault);
+int cuda_leave(struct cuda *cuda, int error, struct fault *fault);
 
 /* As of struct backend. */
 int cuda_state_open(void **state, const struct settings *settings, struct fault *fault);

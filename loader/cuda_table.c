@@ -36,7 +36,7 @@ static void note_exit(void)
 static void watch(void)
 {
     /* Handlers run last first: this one before the runtime's own, which came with its first use.
-     * Where there is no room for it, CUDA says that it is being unloaded (error 4), and no more. */
+     * Where there is no room for it, CUDA says that it is being unloaded, and no more. */
     (void)atexit(note_exit);
 }
 
@@ -52,9 +52,9 @@ bool cuda_exiting(void)
 
 int cuda_fault(const struct cuda_table *table, const char *call, int error, struct fault *fault)
 {
-    int code = error == CUDA_ERROR_MEMORY ? -ENOMEM
-               : error == CUDA_ERROR_DRIVER || error == CUDA_ERROR_NO_DEVICE ||
-                       error == CUDA_ERROR_DEVICE || error == CUDA_ERROR_NO_IMAGE
+    int code = error == CUDA_OUT_OF_MEMORY ? -ENOMEM
+               : error == CUDA_OLD_DRIVER || error == CUDA_NO_DEVICE ||
+                       error == CUDA_WRONG_DEVICE || error == CUDA_NO_IMAGE
                    ? -ENODEV
                    : -EIO;
 

@@ -22,18 +22,27 @@ extern "C" {
 
 /* Those of cudaError_t that are told apart. */
 enum {
-    CUDA_ERROR_MEMORY = 2,      /* cudaErrorMemoryAllocation */
-    CUDA_ERROR_UNLOADING = 4,   /* cudaErrorCudartUnloading */
-    CUDA_ERROR_DRIVER = 35,     /* cudaErrorInsufficientDriver: none, or too old a one */
-    CUDA_ERROR_NO_DEVICE = 100, /* cudaErrorNoDevice */
-    CUDA_ERROR_DEVICE = 101,    /* cudaErrorInvalidDevice */
-    CUDA_ERROR_NO_IMAGE = 209,  /* cudaErrorNoKernelImageForDevice */
+    CUDA_OUT_OF_MEMORY = 2,  /* cudaErrorMemoryAllocation */
+    CUDA_OLD_DRIVER = 35,    /* cudaErrorInsufficientDriver: none, or too old a one */
+    CUDA_NO_DEVICE = 100,    /* cudaErrorNoDevice */
+    CUDA_WRONG_DEVICE = 101, /* cudaErrorInvalidDevice */
+    CUDA_NO_IMAGE = 209,     /* cudaErrorNoKernelImageForDevice */
 };
 
 struct cuda_table {
     int (*device_count)(int *count);
-    int (*device_get)(int *device); /* of the calling thread, as is the next */
-    int (*device_set)(int device);
+    int (*device_get)(int *device); /* the calling thread's current one */
+
+    /* A device's primary context, which is made where it is not there yet, and stays until it was
+     * given back as often as it was taken. Pushed, it is the calling thread's until it is popped;
+     * then the thread has what it had before, be that nothing. (cudaSetDevice() there and back
+     * would make a context on the device that a thread merely has by default.) */
+    int (*context_take)(int device, void **context);
+    int (*context_give)(int device);
+    int (*context_push)(void *context);
+    int (*context_pop)(void);
+
+    /* All that follow are of the current device. */
     int (*device_wait)(void); /* all work on it, of all streams */
 
     int (*kernel_check)(void); /* is there code of the kernel for this device? */

@@ -60,7 +60,7 @@ int consumer_busy(void *stream, unsigned microseconds)
     struct timespec *time = malloc(sizeof *time);
 
     if (!time)
-        return CUDA_ERROR_MEMORY;
+        return CUDA_OUT_OF_MEMORY;
     *time = (struct timespec){microseconds / 1000000, (long)(microseconds % 1000000) * 1000};
     fake_cuda_do(stream, take_time, time);
     return 0;

@@ -55,7 +55,10 @@ static unsigned dice;
 static atomic_uint misuses;
 static atomic_ullong calls;
 static atomic_bool failed;
-static _Thread_local int current;
+static atomic_int contexts;
+/* A thread's contexts: device + 1 of each that was pushed; below all, its device. */
+enum { DEPTH_MOST = 8 };
+static _Thread_local int own_device, depth, pushed[DEPTH_MOST];
 
 /* An error to give in place of the call. */
 static int fault(void)
@@ -66,6 +69,11 @@ static int fault(void)
         return 0;
     atomic_store(&failed, true);
     return how.fail_with ? how.fail_with : FAKE_CUDA_ERROR;
+}
+
+static int current(void)
+{
+    return depth ? pushed[depth - 1] : own_device;
 }
 
 static int misuse(void)
@@ -159,7 +167,7 @@ static void *engine_main(void *unused)
 
 static struct stream *stream_of(void *handle)
 {
-    return (uintptr_t)handle <= 2 ? &defaults[current] : handle;
+    return (uintptr_t)handle <= 2 ? &defaults[current()] : handle;
 }
 
 /* Under the lock. */
@@ -206,9 +214,9 @@ static int device_count(int *count)
     if (error)
         return error;
     if (how.devices < -1)
-        return CUDA_ERROR_DRIVER;
+        return CUDA_OLD_DRIVER;
     if (how.devices < 0)
-        return CUDA_ERROR_NO_DEVICE;
+        return CUDA_NO_DEVICE;
     *count = how.devices ? how.devices : FAKE_CUDA_DEVICES;
     return 0;
 }
@@ -218,16 +226,48 @@ static int device_get(int *device)
     int error = fault();
 
     if (!error)
-        *device = current;
+        *device = current();
     return error;
 }
 
-static int device_set(int device)
+static int context_take(int device, void **context)
 {
     int error = fault();
 
-    if (!error)
-        current = device;
+    if (error)
+        return error;
+    atomic_fetch_add(&contexts, 1);
+    *context = &defaults[device];
+    return 0;
+}
+
+static int context_give(int device)
+{
+    (void)device;
+    atomic_fetch_sub(&contexts, 1);
+    return fault();
+}
+
+static int context_push(void *context)
+{
+    int error = fault();
+
+    if (error)
+        return error;
+    if (!context || depth == DEPTH_MOST)
+        return misuse();
+    pushed[depth++] = ((struct stream *)context)->device;
+    return 0;
+}
+
+/* Pops with an error, too. */
+static int context_pop(void)
+{
+    int error = fault();
+
+    if (!depth)
+        return misuse();
+    depth--;
     return error;
 }
 
@@ -256,7 +296,7 @@ static int take(void **memory, size_t bytes, int device)
         return error;
     *memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     if (!*memory)
-        return CUDA_ERROR_MEMORY;
+        return CUDA_OUT_OF_MEMORY;
     memset(*memory, 0xa5, bytes);
     pthread_mutex_lock(&lock);
     for (int i = 0; i < THINGS_MOST; i++)
@@ -316,7 +356,7 @@ static int host_take(void **memory, size_t bytes)
 
 static int device_take(void **memory, size_t bytes)
 {
-    return take(memory, bytes, current);
+    return take(memory, bytes, current());
 }
 
 static struct stream *make_stream(int device)
@@ -351,7 +391,7 @@ static int stream_make(void **stream)
     int error = fault();
 
     if (!error)
-        *stream = make_stream(current);
+        *stream = make_stream(current());
     return error;
 }
 
@@ -380,7 +420,7 @@ static int event_make(void **event)
     int error = fault();
 
     if (!error)
-        *event = make_event(current);
+        *event = make_event(current());
     return error;
 }
 
@@ -501,8 +541,8 @@ static int convert(const struct pixels_job *job, void *stream)
     if (error)
         return error;
     pthread_mutex_lock(&lock);
-    fits = stream_of(stream)->device == current && holds(job->rgb, values, current) &&
-           holds(job->planes, values * element, current) && (uintptr_t)job->planes % 16 == 0 &&
+    fits = stream_of(stream)->device == current() && holds(job->rgb, values, current()) &&
+           holds(job->planes, values * element, current()) && (uintptr_t)job->planes % 16 == 0 &&
            (uintptr_t)job->rgb % 4 == 0;
     if (fits)
         enqueue(stream_of(stream), &op);
@@ -512,10 +552,10 @@ static int convert(const struct pixels_job *job, void *stream)
 
 static const char *error_name(int error)
 {
-    return error == CUDA_ERROR_MEMORY      ? "cudaErrorMemoryAllocation"
-           : error == CUDA_ERROR_DRIVER    ? "cudaErrorInsufficientDriver"
-           : error == CUDA_ERROR_NO_DEVICE ? "cudaErrorNoDevice"
-                                           : "cudaErrorFake";
+    return error == CUDA_OUT_OF_MEMORY ? "cudaErrorMemoryAllocation"
+           : error == CUDA_OLD_DRIVER  ? "cudaErrorInsufficientDriver"
+           : error == CUDA_NO_DEVICE   ? "cudaErrorNoDevice"
+                                       : "cudaErrorFake";
 }
 
 static const char *error_text(int error)
@@ -527,7 +567,10 @@ static const char *error_text(int error)
 static const struct cuda_table table = {
     .device_count = device_count,
     .device_get = device_get,
-    .device_set = device_set,
+    .context_take = context_take,
+    .context_give = context_give,
+    .context_push = context_push,
+    .context_pop = context_pop,
     .device_wait = device_wait,
     .kernel_check = kernel_check,
     .host_take = host_take,
@@ -553,7 +596,8 @@ void fake_cuda_begin(const struct fake_cuda *wanted)
     how = *wanted;
     quit = false;
     dice = 1;
-    current = 0;
+    own_device = 0;
+    atomic_store(&contexts, 0);
     for (int i = 0; i < FAKE_CUDA_DEVICES; i++)
         defaults[i] = (struct stream){.device = i, .last = &defaults[i].first};
     atomic_store(&calls, 0);
@@ -574,7 +618,7 @@ unsigned fake_cuda_end(void)
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
     pthread_join(engine, NULL);
-    left = events;
+    left = events + (unsigned)atomic_load(&contexts) + (unsigned)depth;
     for (int i = 0; i < THINGS_MOST; i++)
         left += (memories[i].at != NULL) + (streams[i] != NULL);
     return left;
@@ -593,6 +637,11 @@ bool fake_cuda_failed(void)
 unsigned fake_cuda_misuses(void)
 {
     return atomic_load(&misuses);
+}
+
+void fake_cuda_set_device(int device)
+{
+    own_device = device;
 }
 
 void *fake_cuda_stream(int device)

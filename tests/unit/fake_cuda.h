@@ -26,7 +26,8 @@ struct fake_cuda {
 
 /* Starts it and puts its table in the place of CUDA's. */
 void fake_cuda_begin(const struct fake_cuda *how);
-/* Ends it, and gives what nobody gave back: memory, streams and events. */
+/* Ends it, and gives what nobody gave back: memory, streams, events, contexts, and such
+ * as the calling thread still has pushed. */
 unsigned fake_cuda_end(void);
 
 /* Calls so far, and whether one of them was made to fail. */
@@ -34,6 +35,9 @@ uint64_t fake_cuda_calls(void);
 bool fake_cuda_failed(void);
 /* Calls that CUDA would not have allowed. */
 unsigned fake_cuda_misuses(void);
+
+/* The calling thread's device. */
+void fake_cuda_set_device(int device);
 
 /* A consumer's: not counted, and never failing. */
 void *fake_cuda_stream(int device);

@@ -314,7 +314,7 @@ Test(load_cuda, loaders_on_two_devices_leave_each_other_and_the_callers_device_a
     load_write_pictures(&folder, "p/%03u.jpg", 40);
     config = load_config(load_path(&folder, "p"));
     config.output = SL_FLOAT16_NCHW;
-    cr_assert_eq(cuda_table()->device_set(1), 0);
+    fake_cuda_set_device(1);
     for (int i = 0; i < 4; i++) {
         config.device = i == 3 ? SL_DEVICE_AUTO : SL_DEVICE_CUDA(i % 2);
         loaders[i] = load_open(&config);
