@@ -30,19 +30,18 @@ static const struct {
     const char *name;
     enum order_kind kind;
     unsigned version;
-    bool made;
     bool fixed;         /* all epochs are alike */
     bool draws;         /* with replacement: each epoch anew, no permutation is there */
     order_filler *fill; /* NULL: it computes */
 } kinds[ORDER_KINDS] = {
-    {"torch", ORDER_TORCH, 1, true, false, false, order_fill_torch},
-    {"sequential", ORDER_SEQUENTIAL, 1, true, true, false, NULL},
-    {"contiguous", ORDER_CONTIGUOUS, 1, true, true, false, NULL},
-    {"weighted", ORDER_WEIGHTED, 1, true, false, true, order_fill_weighted},
-    {"resampled", ORDER_RESAMPLED, 1, true, false, true, order_fill_resampled},
-    {"block", ORDER_BLOCK, 1, true, false, false, order_fill_block},
-    {"feistel", ORDER_FEISTEL, 1, true, false, false, NULL},
-    {"length", ORDER_LENGTH, 1, true, false, false, order_fill_length},
+    {"torch", ORDER_TORCH, 1, false, false, order_fill_torch},
+    {"sequential", ORDER_SEQUENTIAL, 1, true, false, NULL},
+    {"contiguous", ORDER_CONTIGUOUS, 1, true, false, NULL},
+    {"weighted", ORDER_WEIGHTED, 1, false, true, order_fill_weighted},
+    {"resampled", ORDER_RESAMPLED, 1, false, true, order_fill_resampled},
+    {"block", ORDER_BLOCK, 1, false, false, order_fill_block},
+    {"feistel", ORDER_FEISTEL, 1, false, false, NULL},
+    {"length", ORDER_LENGTH, 1, false, false, order_fill_length},
 };
 
 const char *order_kind_name(enum order_kind kind)
@@ -64,11 +63,6 @@ bool order_kind_from(const char *name, enum order_kind *kind)
 unsigned order_version(enum order_kind kind)
 {
     return kinds[kind].version;
-}
-
-bool order_is_made(enum order_kind kind)
-{
-    return kinds[kind].made;
 }
 
 bool order_is_fixed(enum order_kind kind)

@@ -41,10 +41,10 @@
  *                are cut into pools of at most `window` blocks, as even as can be, and each pool is
  *                shuffled whole. Place g is stream g % streams, its place g / streams. So a world
  *                that divides `streams` keeps each block, but for those parted, on one rank, and
- *                the order does not depend on the world. All 64 bits of seed and epoch count.
+ *                the order does not depend on the world.
  *
  * Only the low 32 bits of seed + epoch reach torch's generator: so it is there, so it is here. Of
- * feistel and length all bits of both count, and seed and epoch do not alias. */
+ * feistel, length and block all bits of both count, and seed and epoch do not alias. */
 #ifndef SHUFFLEFS_ORDER_H
 #define SHUFFLEFS_ORDER_H
 
@@ -100,9 +100,6 @@ bool order_kind_from(const char *name, enum order_kind *kind);
 
 /* The version of an order's definition: part of the fingerprint, raised when its output changes. */
 unsigned order_version(enum order_kind kind);
-
-/* False while an order has a name, but is not made yet. */
-bool order_is_made(enum order_kind kind);
 
 /* Every epoch has the same order, whatever the seed. */
 bool order_is_fixed(enum order_kind kind);
