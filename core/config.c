@@ -32,7 +32,7 @@ struct key {
     const char *sets; /* the key of the same thing: what an ini file may set once */
     int (*set)(struct config *config, const struct setting *setting);
     size_t field;         /* of struct config, for set_number (uint64_t) and set_switch (bool) */
-    uint64_t least, most; /* for set_number */
+    uint64_t least, most; /* for set_number and set_size */
 };
 
 /* One key=value, and where it stands. */
@@ -112,8 +112,12 @@ static int set_size(struct config *config, const struct setting *setting)
     unsigned shift = unit && *unit ? 10 * (unsigned)(unit - units + 1) : 0;
     uint64_t number;
 
-    if (!config_number(value, length - (shift != 0), setting->key->most >> shift, &number))
-        return refuse(setting, "takes a size: a decimal number, with K, M, G or T after it");
+    if (!config_number(value, length - (shift != 0), setting->key->most >> shift, &number) ||
+        number << shift < setting->key->least)
+        return refuse(setting, setting->key->least
+                                   ? "takes a size: a decimal number above 0, with K, M, G or T "
+                                     "after it"
+                                   : "takes a size: a decimal number, with K, M, G or T after it");
     number <<= shift;
     memcpy((char *)config + setting->key->field, &number, sizeof number);
     return 0;
@@ -401,7 +405,7 @@ static const struct key keys[] = {
     {"weights", "weights", set_weights, 0, 0, 0},
     {"lengths", "lengths", set_lengths, 0, 0, 0},
     {"bucket", "bucket", set_number, offsetof(struct config, order.bucket), 1, BUCKET_MAX},
-    {"block", "block", set_size, offsetof(struct config, order.block), 0, SIZE_MOST},
+    {"block", "block", set_size, offsetof(struct config, order.block), 1, SIZE_MOST},
     {"window", "window", set_number, offsetof(struct config, order.window), 1, WINDOW_MAX},
     {"streams", "streams", set_number, offsetof(struct config, order.streams), 1, STREAMS_MAX},
     {"fields", "fields", set_fields, 0, 0, 0},

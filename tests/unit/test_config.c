@@ -302,6 +302,18 @@ Test(config, fields_are_checked_for_form)
     finish(&config);
 }
 
+/* 0 stands for what was not asked for, so it must not be taken for that. */
+Test(config, a_block_of_no_bytes_is_refused)
+{
+    struct config config;
+
+    start(&config);
+    refuses("order=block,block=0", "block=0: takes a size: a decimal number above 0");
+    refuses("order=block,block=0K", "above 0");
+    takes(&config, "order=block,block=1,readahead=0");
+    finish(&config);
+}
+
 /* What means nothing with the order that was asked for is refused, wherever it stood. */
 Test(config, options_of_other_orders_are_refused)
 {
