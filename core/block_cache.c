@@ -19,11 +19,9 @@
 /* One read; Linux reads no more than 2 GiB at once. */
 #define BLOCK_MOST ((uint64_t)1 << 30)
 
-#define NOWHERE UINT32_MAX
-
-/* 8 bytes a block of the data set. */
+/* A block of the data set. */
 struct place {
-    uint32_t slot;  /* NOWHERE: not in memory */
+    struct held_block_state *state; /* NULL: not in memory */
     uint32_t asked; /* samples asked for since it was read whole, and one; 0: it never was */
 };
 
@@ -33,22 +31,28 @@ enum phase { READING, HELD, FAILED };
 struct held_block_state {
     struct held_block block;
     enum phase phase;
-    unsigned users;    /* who reads it, copies out of it, or waits for it */
-    uint64_t used;     /* when it was last asked for, in ns */
-    uint64_t left;     /* samples that were not taken */
-    uint32_t copied[]; /* bytes that were copied out, by member */
+    unsigned users;                          /* who reads it, copies out of it, or waits for it */
+    uint64_t used;                           /* when it was last asked for, in ns */
+    uint64_t left;                           /* samples that were not taken */
+    struct held_block_state *before, *after; /* in its queue */
+    uint32_t copied[];                       /* bytes that were copied out, by member */
+};
+
+/* Blocks in memory, the one used longest ago first: so none is looked for, however many there are.
+ */
+struct queue {
+    struct held_block_state *first, *last;
 };
 
 struct block_cache {
     const struct index *index;
     const struct blocks *blocks;
-    uint64_t block_bytes, limit;
+    uint64_t block_bytes;
     pthread_mutex_t lock; /* guards all below; held for arithmetic alone */
     pthread_cond_t landed;
     struct place *places;
-    struct held_block_state **slots; /* NULL: free */
-    uint32_t slot_count;
-    unsigned spent; /* blocks with nothing left */
+    struct queue wanted, spent; /* with samples left, and with none */
+    uint64_t spent_count;
     struct block_cache_figures figures;
 };
 
@@ -56,8 +60,6 @@ int block_cache_open(struct block_cache **out, const struct index *index,
                      const struct blocks *blocks, uint64_t block_bytes, uint64_t bytes)
 {
     struct block_cache *cache = calloc(1, sizeof *cache);
-    /* Blocks at the ends of shards are smaller. */
-    uint64_t slots = bytes / (block_bytes ? block_bytes : 1) * 2 + 64;
 
     if (!cache)
         return -ENOMEM;
@@ -65,17 +67,13 @@ int block_cache_open(struct block_cache **out, const struct index *index,
     cache->blocks = blocks;
     cache->block_bytes = block_bytes < BLOCK_MOST ? block_bytes : BLOCK_MOST;
     cache->figures.limit = bytes;
-    cache->slot_count = (uint32_t)(slots < blocks->count ? slots : blocks->count);
     cache->places = calloc(blocks->count + 1, sizeof *cache->places);
-    cache->slots = calloc((size_t)cache->slot_count + 1, sizeof *cache->slots);
     pthread_mutex_init(&cache->lock, NULL);
     pthread_cond_init(&cache->landed, NULL);
-    if (!cache->places || !cache->slots) {
+    if (!cache->places) {
         block_cache_close(cache);
         return -ENOMEM;
     }
-    for (uint64_t i = 0; i < blocks->count; i++)
-        cache->places[i].slot = NOWHERE;
     *out = cache;
     return 0;
 }
@@ -87,15 +85,23 @@ static void free_state(struct held_block_state *state)
     free(state);
 }
 
+static void free_queue(struct queue *queue)
+{
+    while (queue->first) {
+        struct held_block_state *state = queue->first;
+        queue->first = state->after;
+        free_state(state);
+    }
+}
+
 void block_cache_close(struct block_cache *cache)
 {
     if (!cache)
         return;
-    for (uint32_t i = 0; cache->slots && i < cache->slot_count; i++)
-        free_state(cache->slots[i]);
+    free_queue(&cache->wanted);
+    free_queue(&cache->spent);
     pthread_cond_destroy(&cache->landed);
     pthread_mutex_destroy(&cache->lock);
-    free(cache->slots);
     free(cache->places);
     free(cache);
 }
@@ -128,40 +134,66 @@ static void note_asked(struct block_cache *cache, uint64_t block)
         place->asked++;
 }
 
-/* Takes a block that nobody uses out of its slot. The caller frees it, once the lock is given up.
- */
-static struct held_block_state *let_go(struct block_cache *cache, uint32_t slot)
-{
-    struct held_block_state *state = cache->slots[slot];
+/* The queues. The lock is held. */
 
-    cache->slots[slot] = NULL;
-    cache->places[state->block.block].slot = NOWHERE;
+static struct queue *queue_of(struct block_cache *cache, const struct held_block_state *state)
+{
+    return state->left ? &cache->wanted : &cache->spent;
+}
+
+static void leave(struct block_cache *cache, struct held_block_state *state)
+{
+    struct queue *queue = queue_of(cache, state);
+
+    *(state->before ? &state->before->after : &queue->first) = state->after;
+    *(state->after ? &state->after->before : &queue->last) = state->before;
+    state->before = state->after = NULL;
+    cache->spent_count -= state->left == 0;
+}
+
+static void join_last(struct block_cache *cache, struct held_block_state *state)
+{
+    struct queue *queue = queue_of(cache, state);
+
+    state->before = queue->last;
+    *(queue->last ? &queue->last->after : &queue->first) = state;
+    queue->last = state;
+    cache->spent_count += state->left == 0;
+}
+
+/* What a block of so many bytes takes, also where that is less than a page. */
+static size_t memory_of(uint64_t bytes)
+{
+    return (bytes + READER_SLACK + READER_ALIGN - 1) / READER_ALIGN * READER_ALIGN;
+}
+
+/* Takes a block that nobody uses out of what is held. The caller frees it, once the lock is given
+ * up. */
+static struct held_block_state *let_go(struct block_cache *cache, struct held_block_state *state)
+{
+    leave(cache, state);
+    cache->places[state->block.block].state = NULL;
     cache->figures.held--;
-    cache->figures.bytes -= state->block.to - state->block.from;
-    cache->spent -= state->left == 0;
+    cache->figures.bytes -= memory_of(state->block.to - state->block.from);
     return state;
 }
 
-/* The slot of the block used longest ago of those that are spent, or else were not used for
- * IDLE_NS; NOWHERE: none. */
-static uint32_t find_victim(const struct block_cache *cache, bool only_spent)
+/* The block used longest ago of those that are spent, or else were not used for IDLE_NS; NULL:
+ * none. Those in use are few. */
+static struct held_block_state *find_victim(const struct block_cache *cache, bool only_spent)
 {
-    uint64_t now = clock_now_ns();
-    uint32_t spent = NOWHERE, idle = NOWHERE;
+    struct held_block_state *state = cache->spent.first;
+    uint64_t now;
 
-    for (uint32_t i = 0; i < cache->slot_count; i++) {
-        const struct held_block_state *state = cache->slots[i];
-        if (!state || state->users)
-            continue;
-        if (state->left == 0) {
-            if (spent == NOWHERE || state->used < cache->slots[spent]->used)
-                spent = i;
-        } else if (now - state->used > IDLE_NS &&
-                   (idle == NOWHERE || state->used < cache->slots[idle]->used)) {
-            idle = i;
-        }
-    }
-    return spent != NOWHERE || only_spent ? spent : idle;
+    while (state && state->users)
+        state = state->after;
+    if (state || only_spent)
+        return state;
+    now = clock_now_ns();
+    for (state = cache->wanted.first; state && now - state->used > IDLE_NS; state = state->after)
+        if (state->users == 0)
+            return state;
+    return NULL;
 }
 
 /* One more user of what is in memory, once it is there. NULL: it could not be read. The lock is
@@ -170,6 +202,8 @@ static struct held_block *await(struct block_cache *cache, struct held_block_sta
 {
     state->users++;
     state->used = clock_now_ns();
+    leave(cache, state);
+    join_last(cache, state);
     while (state->phase == READING)
         pthread_cond_wait(&cache->landed, &cache->lock);
     if (state->phase == HELD)
@@ -185,32 +219,31 @@ struct held_block *block_cache_find(struct block_cache *cache, uint64_t sample)
     struct held_block *held = NULL;
 
     pthread_mutex_lock(&cache->lock);
-    if (cache->places[block].slot != NOWHERE) {
+    if (cache->places[block].state) {
         note_asked(cache, block);
-        held = await(cache, cache->slots[cache->places[block].slot]);
+        held = await(cache, cache->places[block].state);
     }
     pthread_mutex_unlock(&cache->lock);
     return held;
 }
 
-/* Room for `bytes` more and a free slot: lets others go for it. What is to be freed is chained to
- * `gone`, as many as there may be. False: there is none. The lock is held. */
+/* Room for `bytes` more: lets others go for it. What is to be freed is put in `gone`, as many as
+ * there may be. False: there is none. The lock is held. */
 #define GONE_MOST 64
-static bool make_room(struct block_cache *cache, uint64_t bytes, uint32_t *slot,
-                      struct held_block_state **gone, size_t *gone_count)
+static bool make_room(struct block_cache *cache, uint64_t bytes, struct held_block_state **gone,
+                      size_t *gone_count)
 {
-    for (;;) {
-        uint32_t victim;
-        *slot = 0;
-        while (*slot < cache->slot_count && cache->slots[*slot])
-            ++*slot;
-        if (*slot < cache->slot_count && cache->figures.bytes + bytes <= cache->figures.limit)
-            return true;
-        victim = *gone_count < GONE_MOST ? find_victim(cache, false) : NOWHERE;
-        if (victim == NOWHERE)
+    if (bytes > cache->figures.limit)
+        return false;
+    while (cache->figures.bytes > cache->figures.limit - bytes) {
+        struct held_block_state *victim = NULL;
+        if (*gone_count < GONE_MOST)
+            victim = find_victim(cache, false);
+        if (!victim)
             return false;
         gone[(*gone_count)++] = let_go(cache, victim);
     }
+    return true;
 }
 
 /* Of a sample that has none, nothing is ever asked for. */
@@ -238,8 +271,7 @@ static struct held_block_state *make_state(const struct block_cache *cache, uint
         .block = block,
         .from = from,
         .to = to,
-        .memory = aligned_alloc(READER_ALIGN, (to - from + READER_SLACK + READER_ALIGN - 1) /
-                                                  READER_ALIGN * READER_ALIGN),
+        .memory = aligned_alloc(READER_ALIGN, memory_of(to - from)),
         .state = state,
     };
     for (uint64_t sample = start; sample < end; sample++)
@@ -257,11 +289,11 @@ static enum block_cache_answer claim(struct block_cache *cache, uint64_t block,
                                      struct held_block_state **gone, size_t *gone_count)
 {
     struct place *place = &cache->places[block];
-    uint32_t slot;
+    uint64_t bytes;
 
-    if (place->slot != NOWHERE) {
+    if (place->state) {
         note_asked(cache, block);
-        *held = await(cache, cache->slots[place->slot]);
+        *held = await(cache, place->state);
         return *held ? BLOCK_HELD : BLOCK_ALONE;
     }
     if (place->asked && place->asked - 1 < samples_of(cache, block) / AGAIN_PART) {
@@ -269,15 +301,16 @@ static enum block_cache_answer claim(struct block_cache *cache, uint64_t block,
         return BLOCK_ALONE;
     }
     place->asked = 2; /* this one */
-    if (!state || !make_room(cache, state->block.to - state->block.from, &slot, gone, gone_count)) {
+    bytes = state ? memory_of(state->block.to - state->block.from) : 0;
+    if (!state || !make_room(cache, bytes, gone, gone_count)) {
         cache->figures.beside++;
         return BLOCK_BESIDE;
     }
     state->used = clock_now_ns();
-    cache->slots[slot] = state;
-    place->slot = slot;
+    place->state = state;
+    join_last(cache, state);
     cache->figures.held++;
-    cache->figures.bytes += state->block.to - state->block.from;
+    cache->figures.bytes += bytes;
     *held = &state->block;
     return BLOCK_TO_READ;
 }
@@ -313,7 +346,7 @@ void block_cache_landed(struct block_cache *cache, struct held_block *held, bool
     state->phase = good ? HELD : FAILED;
     cache->figures.read += good;
     if (!good) { /* those that wait for it free it, the last one */
-        (void)let_go(cache, cache->places[held->block].slot);
+        (void)let_go(cache, state);
         last = --state->users == 0;
     }
     pthread_cond_broadcast(&cache->landed);
@@ -341,19 +374,22 @@ void block_cache_release(struct block_cache *cache, struct held_block *held, uin
     struct held_block_state *state = held->state, *gone = NULL;
     uint64_t base = cache->index->first[cache->blocks->starts[held->block]];
     uint64_t sample = index_sample_of(cache->index, member);
-    uint32_t *copied = &state->copied[member - base], victim;
+    uint32_t *copied = &state->copied[member - base];
 
     pthread_mutex_lock(&cache->lock);
     state->users--;
     if (!is_taken(cache, state, sample)) {
         *copied = bytes < UINT32_MAX - *copied ? *copied + (uint32_t)bytes : UINT32_MAX;
-        if (is_taken(cache, state, sample))
-            cache->spent += --state->left == 0;
+        if (is_taken(cache, state, sample)) {
+            leave(cache, state);
+            state->left--;
+            join_last(cache, state);
+        }
     }
-    if (cache->spent > SPENT_KEPT) {
-        victim = find_victim(cache, true);
-        if (victim != NOWHERE)
-            gone = let_go(cache, victim);
+    if (cache->spent_count > SPENT_KEPT) {
+        gone = find_victim(cache, true);
+        if (gone)
+            (void)let_go(cache, gone);
     }
     pthread_mutex_unlock(&cache->lock);
     free_state(gone);

@@ -13,9 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLES 30   /* of a shard */
-#define BYTES   1500 /* of a sample: 2,048 with its header and padding */
-#define BLOCK   8192 /* four of them */
+#define SAMPLES 30                     /* of a shard */
+#define BYTES   1500                   /* of a sample: 2,048 with its header and padding */
+#define BLOCK   8192                   /* four of them */
+#define HELD    (BLOCK + READER_SLACK) /* what it takes in memory */
 
 static struct shard_folder folder;
 static struct index *set;
@@ -192,7 +193,7 @@ Test(block_cache, a_sample_is_taken_when_all_its_bytes_were)
 
 Test(block_cache, no_more_is_held_than_the_limit_and_the_rest_goes_beside)
 {
-    struct block_cache *cache = open_cache(BLOCK, 3 * BLOCK);
+    struct block_cache *cache = open_cache(BLOCK, 3 * HELD);
     struct held_block *held = NULL;
     unsigned taken = 0;
 
@@ -201,14 +202,30 @@ Test(block_cache, no_more_is_held_than_the_limit_and_the_rest_goes_beside)
         taken += take(cache, sample, BYTES);
     cr_assert_eq(taken, 3);
     cr_assert_eq(block_cache_figures(cache).beside, 5);
-    cr_assert(block_cache_figures(cache).bytes <= 3 * BLOCK);
+    cr_assert(block_cache_figures(cache).bytes <= 3 * HELD);
     /* Once the three are through, there is room. */
     for (uint64_t sample = 0; sample < 12; sample++)
         cr_assert(take(cache, sample, BYTES));
     cr_assert(take(cache, SAMPLES, BYTES));
-    cr_assert(block_cache_figures(cache).bytes <= 3 * BLOCK);
+    cr_assert(block_cache_figures(cache).bytes <= 3 * HELD);
     /* And what may not be held goes beside at once. */
     cr_assert_eq(block_cache_claim(cache, SAMPLES + 4, false, &held), BLOCK_BESIDE);
+    block_cache_close(cache);
+    end();
+}
+
+/* Each is a sample of 2 KiB, and takes pages of its own. */
+Test(block_cache, small_blocks_count_with_all_the_memory_that_they_take)
+{
+    const uint64_t each = READER_ALIGN + READER_SLACK;
+    struct block_cache *cache = open_cache(2048, 3 * each);
+    unsigned taken = 0;
+
+    cr_assert_eq(blocks.count, 2 * SAMPLES);
+    for (uint64_t sample = 0; sample < SAMPLES; sample++)
+        taken += take(cache, sample, BYTES / 2);
+    cr_assert_eq(taken, 3);
+    cr_assert_eq(block_cache_figures(cache).bytes, 3 * each);
     block_cache_close(cache);
     end();
 }
@@ -261,14 +278,14 @@ static void *read_here_and_there(void *context)
 
 Test(block_cache, many_threads_get_whole_blocks_and_the_limit_holds)
 {
-    struct block_cache *cache = open_cache(BLOCK, 5 * BLOCK);
+    struct block_cache *cache = open_cache(BLOCK, 5 * HELD);
     pthread_t threads[THREADS];
 
     for (int i = 0; i < THREADS; i++)
         cr_assert_eq(pthread_create(&threads[i], NULL, read_here_and_there, cache), 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    cr_assert(block_cache_figures(cache).bytes <= 5 * BLOCK);
+    cr_assert(block_cache_figures(cache).bytes <= 5 * HELD);
     cr_assert(block_cache_figures(cache).read > 5);
     block_cache_close(cache);
     end();
