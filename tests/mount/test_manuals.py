@@ -50,3 +50,23 @@ class Manuals(MountCase):
         table = (ROOT / "README.md").read_text(encoding="utf-8").split("\n### The status\n")[1].split("\n## ")[0]
         rows = " ".join(line.split(" | ")[0] for line in table.splitlines() if line.startswith("| `"))
         self.assertEqual(set(status), set(re.findall(r"`([a-z_]+)`", rows)))
+
+    def test_the_readmes_house_lists_every_file_and_nothing_else(self):
+        house = (ROOT / "README.md").read_text(encoding="utf-8").split("\n### The house\n")[1].split("\n### ")[0]
+        rooms = dict(re.findall(r"(?m)^    ([a-z]+)/ .*\n((?:      .*\n)*)", house))
+        for room in ("core", "fs", "pack", "top", "check", "survey", "measure", "loader"):
+            listed = re.findall(r"(?m)^ {6,}((?:[a-z0-9_]+/? )*[a-z0-9_]+/?)(?:  |$)", rooms[room])
+            listed = {word for words in listed for word in words.split() if not word.endswith("/")}
+            there = {path.stem for path in (ROOT / room).iterdir() if path.suffix in (".c", ".h", ".cu")}
+            self.assertEqual(listed, there, room)
+        modules = {path.stem for path in (ROOT / "python").glob("*/_*.py")} - {"__init__"}
+        self.assertEqual(set(re.findall(r"(?<=\s)_[a-z]+", rooms["python"])), modules)
+
+    def test_the_readmes_links_lead_to_its_headings(self):
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        headings = re.findall(r"(?m)^##+ (.*)$", text)
+        places = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+        self.assertEqual(len(places), len(set(places)))
+        self.assertEqual(set(re.findall(r"\]\(#([^)]*)\)", text)) - set(places), set())
+        contents = re.findall(r"\]\(#([^)]*)\)", text.split("\n## Contents\n")[1].split("\n## ")[0])
+        self.assertEqual(["contents"] + contents, places)
