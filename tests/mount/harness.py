@@ -1,7 +1,7 @@
 """What the mount tests share: a test case with a folder of its own, and mounts that never outlive their test.
 
-Each test runs in a process of its own, started by run.py, which says through the environment where programs and
-folders are. Every mountpoint is named mnt-RUN-TEST-N (slow-RUN-TEST-N: of the storage beneath one): the tag is how a
+Each test runs in a process of its own, a fork of run.py, which says where programs (through the environment) and
+folders are (FOLDER, TAG). Every mountpoint is named mnt-RUN-TEST-N (slow-RUN-TEST-N: of the storage beneath one): the tag is how a
 daemon is found in /proc, and how run.py sees what a test left behind. Only mounts and processes with this tag are ever
 touched.
 """
@@ -24,8 +24,8 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BINARY_DIR = pathlib.Path(os.environ.get("SHUFFLEFS_TEST_BINARY_DIR", ROOT / "build")).resolve()
-FOLDER = pathlib.Path(os.environ.get("SHUFFLEFS_TEST_FOLDER", "/nonexistent"))
-TAG = os.environ.get("SHUFFLEFS_TEST_TAG", "none")
+FOLDER = pathlib.Path("/nonexistent")
+TAG = "none"
 SLOW = os.environ.get("SHUFFLEFS_TEST_SLOW") == "1"
 # For what must come soon: generous, as a sanitizer build on a busy machine is slow. Nothing waits this long when
 # all is well.

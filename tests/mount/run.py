@@ -7,11 +7,11 @@ A FILTER is a part of a test's name, as --list shows it. Exit code 0: none faile
 import argparse
 import faulthandler
 import json
+import multiprocessing
 import os
 import pathlib
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -32,17 +32,23 @@ def all_tests():
     return list(walk(unittest.TestLoader().discover(str(HERE), "test_*.py")))
 
 
-def run_one(name):
-    """In a test's own process: runs it and writes what came of it to the file that the parent named."""
-    faulthandler.dump_traceback_later(float(os.environ["SHUFFLEFS_TEST_LIMIT"]) - 3)
-    # Its own file alone: to import all of them takes longer than most tests.
-    test = next(iter(unittest.defaultTestLoader.loadTestsFromName(name)))
+def run_one(test, own, tag, seconds):
+    """In a test's own process: runs it and writes what came of it to the file `outcome.json` of its folder."""
+    import harness
+    os.setsid()
+    with open(os.devnull, "rb") as empty, open(own / "output", "wb") as output:
+        for number, file in enumerate((empty, output, output)):
+            os.dup2(file.fileno(), number)
+    # os.environ's own is what the test's programs get.
+    os.environ["XDG_CACHE_HOME"] = str(own / "cache")
+    harness.FOLDER, harness.TAG = own, tag
+    faulthandler.enable()
+    faulthandler.dump_traceback_later(seconds - 3)
     result = unittest.TestResult()
     test.run(result)
     faults = [text for _, text in result.failures + result.errors]
     skip = result.skipped[0][1] if result.skipped else None
-    outcome = {"faults": faults, "skip": skip}
-    pathlib.Path(os.environ["SHUFFLEFS_TEST_OUTCOME"]).write_text(json.dumps(outcome), encoding="utf-8")
+    (own / "outcome.json").write_text(json.dumps({"faults": faults, "skip": skip}), encoding="utf-8")
 
 
 def end_group(process):
@@ -63,25 +69,20 @@ def run_in_child(test, number, folder, options):
     (own / "cache").chmod(0o777)
     outcome = own / "outcome.json"
     seconds = max(options.limit, getattr(getattr(test, test._testMethodName), "time_limit", 0))
-    environment = dict(os.environ, SHUFFLEFS_TEST_BINARY_DIR=str(options.binary_dir), SHUFFLEFS_TEST_TAG=tag,
-                       SHUFFLEFS_TEST_FOLDER=str(own), SHUFFLEFS_TEST_SLOW="1" if options.slow else "0",
-                       SHUFFLEFS_TEST_OUTCOME=str(outcome), SHUFFLEFS_TEST_LIMIT=str(seconds), PYTHONUTF8="1",
-                       XDG_CACHE_HOME=str(own / "cache"))
-    with open(own / "output", "wb") as output:
-        process = subprocess.Popen([sys.executable, str(HERE / "run.py"), "--one", test.id()], env=environment,
-                                   stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
-        late = False
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            late = True
+    # A fork: to start an interpreter and import what a test needs takes longer than most tests.
+    process = multiprocessing.get_context("fork").Process(target=run_one, args=(test, own, tag, seconds))
+    process.start()
+    try:
+        process.join(seconds)
+        late = process.is_alive()
+        if late:
             harness.abort_connections(tag, own)
             end_group(process)
-            process.wait(30)
-        except BaseException:  # an interrupted run leaves nothing behind either
-            end_group(process)
-            harness.clear_away(tag, own)
-            raise
+            process.join(30)
+    except BaseException:  # an interrupted run leaves nothing behind either
+        end_group(process)
+        harness.clear_away(tag, own)
+        raise
     left = harness.clear_away(tag, own)
     end_group(process)
     faults, skip = [], None
@@ -89,8 +90,8 @@ def run_in_child(test, number, folder, options):
         told = json.loads(outcome.read_text(encoding="utf-8"))
         faults, skip = told["faults"], told["skip"]
     else:
-        faults = ["over its limit of %g s" % seconds if late else "the test's process died: %s" % process.returncode]
-        faults.append((own / "output").read_text(errors="replace"))
+        faults = ["over its limit of %g s" % seconds if late else "the test's process died: %s" % process.exitcode]
+        faults.append((own / "output").read_text(errors="replace") if (own / "output").exists() else "")
         faults += [path.read_text(errors="replace") for path in own.glob("t/*.stderr")]
     faults += ["left behind: " + line for line in left]
     if not harness.mounts(tag):
@@ -106,15 +107,14 @@ def parse(arguments):
     parser.add_argument("--limit", type=float, default=120, help="seconds for a test (default 120)")
     parser.add_argument("--label", help="what is being tested, for the log")
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
 def main():
     options = parse(sys.argv[1:])
-    if options.one:
-        run_one(options.one)
-        return 0
+    options.binary_dir = options.binary_dir.resolve()
+    # For the tests' modules, which read these as they are imported.
+    os.environ.update(SHUFFLEFS_TEST_BINARY_DIR=str(options.binary_dir), SHUFFLEFS_TEST_SLOW="1" if options.slow else "0")
     tests = [t for t in all_tests() if not options.filters or any(f in t.id() for f in options.filters)]
     if options.list:
         print("\n".join(test.id() for test in tests))
@@ -122,7 +122,6 @@ def main():
     import harness
     if options.label:
         print("mount tests: %s" % options.label, flush=True)
-    options.binary_dir = options.binary_dir.resolve()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="shufflefs-tests."))
     folder.chmod(0o755)
     passed = failed = skipped = 0
@@ -149,4 +148,7 @@ def main():
 
 
 if __name__ == "__main__":
+    if not sys.flags.utf8_mode:
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.argv])
     sys.exit(main())
