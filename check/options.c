@@ -65,15 +65,6 @@ static const struct option options[] = {
     {0},
 };
 
-static bool take_number(const char *option, uint64_t least, uint64_t most, uint64_t *value)
-{
-    if (config_number(optarg, strlen(optarg), most, value) && *value >= least)
-        return true;
-    report_error("%s %s: not a number from %llu to %llu", option, optarg, (unsigned long long)least,
-                 (unsigned long long)most);
-    return false;
-}
-
 /* Two times 16 hexadecimal digits, as .control/fingerprint has them. */
 static bool take_fingerprint(char *to)
 {
@@ -98,13 +89,13 @@ static bool take_option(struct check_request *request, int option, const char *b
         return config_set(&request->config, "world", optarg, "command line", base) == 0;
     case BATCH:
         request->splits = true;
-        return take_number("--batch", 1, BATCH_MOST, &request->batch);
+        return command_line_number("--batch", optarg, 1, BATCH_MOST, &request->batch);
     case EXPECT:
         return take_fingerprint(request->expected);
     case EXAMPLES:
-        return take_number("--examples", 0, EXAMPLES_MOST, &request->examples);
+        return command_line_number("--examples", optarg, 0, EXAMPLES_MOST, &request->examples);
     case 'j':
-        return take_number("-j", 1, THREADS_MOST, &request->threads);
+        return command_line_number("-j", optarg, 1, THREADS_MOST, &request->threads);
     case 'c':
         return config_read(&request->config, optarg, base) == 0;
     case 'o':

@@ -1,33 +1,19 @@
 /* What came of a check, as text. Owns nothing. */
 #include "show.h"
 
+#include "../core/text.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #define FIELDS_SHOWN 8
 
-/* 1,234,567. `text` has 32 bytes. */
-static const char *number(uint64_t value, char *text)
-{
-    char digits[24];
-    int length = snprintf(digits, sizeof digits, "%" PRIu64, value);
-    char *to = text;
-
-    for (int i = 0; i < length; i++) {
-        if (i && (length - i) % 3 == 0)
-            *to++ = ',';
-        *to++ = digits[i];
-    }
-    *to = '\0';
-    return text;
-}
-
 static void put_number(FILE *to, uint64_t value)
 {
-    char text[32];
+    char text[TEXT_NUMBER];
 
-    fputs(number(value, text), to);
+    fputs(text_count(text, value), to);
 }
 
 /* "1 shard", "2 shards". */

@@ -28,7 +28,8 @@ struct blocks {
 int blocks_open(struct blocks *blocks, const struct index *index, uint64_t bytes);
 void blocks_close(struct blocks *blocks); /* zeroed is fine */
 
-/* The block that `sample` is in. O(log blocks). `starts` and `count` as in struct blocks. */
+/* The block that `sample` is in. O(log blocks). `starts` and `count` as in struct blocks, or of
+ * other runs of samples, such as shards, of which some may be empty. */
 uint64_t blocks_of(const uint64_t *starts, uint64_t count, uint64_t sample);
 
 /* The bytes of the shard's file that the samples [first, end), of one shard, take: from `*from` on,

@@ -1,9 +1,12 @@
 /* Asks getopt_long() and says what is wrong. Owns nothing. */
 #include "command_line.h"
 
+#include "config.h"
 #include "report.h"
 
+#include <inttypes.h>
 #include <stddef.h>
+#include <string.h>
 
 int command_line_next(int count, char **arguments, const char *letters, const struct option *known)
 {
@@ -21,4 +24,13 @@ int command_line_next(int count, char **arguments, const char *letters, const st
         option = '?';
     }
     return option;
+}
+
+bool command_line_number(const char *option, const char *text, uint64_t least, uint64_t most,
+                         uint64_t *value)
+{
+    if (config_number(text, strlen(text), most, value) && *value >= least)
+        return true;
+    report_error("%s %s: not a number from %" PRIu64 " to %" PRIu64, option, text, least, most);
+    return false;
 }

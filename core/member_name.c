@@ -3,8 +3,17 @@
 
 #include <string.h>
 
-static bool why_not(const char *base, const char *dot, enum index_problem *reason)
+/* Behind the last slash. */
+static const char *base_of(const char *name)
 {
+    const char *slash = strrchr(name, '/');
+
+    return slash ? slash + 1 : name;
+}
+
+const char *member_name_dot(const char *name, enum index_problem *reason)
+{
+    const char *base = base_of(name), *dot = strchr(base, '.');
     size_t length = strlen(base);
 
     if (strncmp(base, "._", 2) == 0)
@@ -16,18 +25,17 @@ static bool why_not(const char *base, const char *dot, enum index_problem *reaso
     else if (strlen(dot + 1) > INDEX_FIELD_MAX)
         *reason = INDEX_LONG_EXTENSION;
     else
-        return false;
-    return true;
+        return dot;
+    return NULL;
 }
 
 bool member_name_split(const char *name, char *room, char **field, bool *unsafe,
                        enum index_problem *reason)
 {
-    const char *base = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
-    const char *dot = strchr(base, '.');
+    const char *base = base_of(name), *dot = member_name_dot(name, reason);
     char *to = room;
 
-    if (why_not(base, dot, reason))
+    if (!dot)
         return false;
     *unsafe = name[0] == '/';
     for (const char *part = name; part < base;) {

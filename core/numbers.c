@@ -313,13 +313,16 @@ static int check_sum(const char *path, const double *weights, uint64_t count)
     return -EINVAL;
 }
 
-int numbers_read_weights(const char *path, uint64_t count, double **values, uint64_t *hash)
+/* `check` may be NULL. 0 and *`values`, allocated, or a negative errno, reported. */
+static int read_checked(const char *path, uint64_t count, const struct kind *kind,
+                        int (*check)(const char *path, const double *weights, uint64_t count),
+                        uint64_t *hash, void **values)
 {
     void *read = NULL;
-    int fault = read_file(path, count, &weight_kind, &read);
+    int fault = read_file(path, count, kind, &read);
 
-    if (!fault)
-        fault = check_sum(path, read, count);
+    if (!fault && check)
+        fault = check(path, read, count);
     if (!fault && hash)
         fault = hash_values(path, read, count, hash);
     if (fault)
@@ -329,16 +332,22 @@ int numbers_read_weights(const char *path, uint64_t count, double **values, uint
     return fault;
 }
 
+int numbers_read_weights(const char *path, uint64_t count, double **values, uint64_t *hash)
+{
+    void *read;
+    int fault = read_checked(path, count, &weight_kind, check_sum, hash, &read);
+
+    if (!fault)
+        *values = read;
+    return fault;
+}
+
 int numbers_read_lengths(const char *path, uint64_t count, uint64_t **values, uint64_t *hash)
 {
-    void *read = NULL;
-    int fault = read_file(path, count, &length_kind, &read);
+    void *read;
+    int fault = read_checked(path, count, &length_kind, NULL, hash, &read);
 
-    if (!fault && hash)
-        fault = hash_values(path, read, count, hash);
-    if (fault)
-        free(read);
-    else
+    if (!fault)
         *values = read;
     return fault;
 }

@@ -11,10 +11,7 @@
 
 bool options_number(const char *option, uint64_t least, uint64_t most, uint64_t *value)
 {
-    if (config_number(optarg, strlen(optarg), most, value) && *value >= least)
-        return true;
-    report_error("%s %s: not a number from %" PRIu64 " to %" PRIu64, option, optarg, least, most);
-    return false;
+    return command_line_number(option, optarg, least, most, value);
 }
 
 bool options_small(const char *option, unsigned least, unsigned most, unsigned *value)

@@ -72,25 +72,6 @@ void pack_listing_leave_out(struct pack_listing *listing, enum index_problem pro
         report_warning("left out: %s: %s", name, index_problem_name(problem));
 }
 
-const char *pack_listing_dot(const char *path, enum index_problem *problem)
-{
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    const char *dot = strchr(base, '.');
-    size_t length = strlen(base);
-
-    if (strncmp(base, "._", 2) == 0)
-        *problem = INDEX_LITTER;
-    else if (length >= 4 && strncmp(base, "__", 2) == 0 && strcmp(base + length - 2, "__") == 0)
-        *problem = INDEX_METADATA;
-    else if (!dot || dot == base || base[length - 1] == '.')
-        *problem = INDEX_NO_EXTENSION;
-    else if (strlen(dot + 1) > INDEX_FIELD_MAX)
-        *problem = INDEX_LONG_EXTENSION;
-    else
-        return dot;
-    return NULL;
-}
-
 static int compare_keys(const struct pack_member *a, const struct pack_member *b)
 {
     size_t shorter = a->key_length < b->key_length ? a->key_length : b->key_length;

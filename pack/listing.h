@@ -51,10 +51,6 @@ void pack_listing_leave_out(struct pack_listing *listing, enum index_problem pro
 /* Room for one more line of many alike? After some, one line says that more are not named. */
 bool pack_listing_may_name(const struct pack_listing *listing, uint64_t before);
 
-/* Where the key ends in the base name of a path: at its first dot. NULL, and the reason: this is no
- * sample's file. The rules are core/index.h's. */
-const char *pack_listing_dot(const char *path, enum index_problem *problem);
-
 /* Sorts by key, then field, in byte order (`keep_order`: samples in their own sequence) and groups.
  * A key that two samples have, and a name that two members have, are reported and end it. May be
  * called again after more members were added. 0, -ENOMEM, or -EEXIST. */

@@ -95,16 +95,6 @@ struct choice {
     int means;
 };
 
-static bool take_number(const char *option, const char *text, uint64_t least, uint64_t most,
-                        uint64_t *value)
-{
-    if (config_number(text, strlen(text), most, value) && *value >= least)
-        return true;
-    report_error("%s %s: not a number from %llu to %llu", option, text, (unsigned long long)least,
-                 (unsigned long long)most);
-    return false;
-}
-
 static bool take_size(const char *option, const char *text, uint64_t *value)
 {
     static const char letters[] = "KMGT";
@@ -142,7 +132,7 @@ static bool take_limit(struct pack_options *options, const char *option, enum pa
     ++*limits;
     if (limit == PACK_LIMIT_BYTES)
         return take_size(option, optarg, &options->limit_value);
-    return take_number(option, optarg, 1, UINT32_MAX, &options->limit_value);
+    return command_line_number(option, optarg, 1, UINT32_MAX, &options->limit_value);
 }
 
 static void take_label(struct pack_options *options)
@@ -164,7 +154,7 @@ static bool take_threads(struct pack_options *options)
 {
     uint64_t value;
 
-    if (!take_number("-j", optarg, 1, PACK_THREADS_MAX, &value))
+    if (!command_line_number("-j", optarg, 1, PACK_THREADS_MAX, &value))
         return false;
     options->threads = (unsigned)value;
     return true;
@@ -179,12 +169,12 @@ static bool take_picture_option(struct pack_options *options, int option)
 
     switch (option) {
     case RESIZE:
-        if (!take_number("--resize-short", optarg, 1, IMAGE_TARGET_MAX, &value))
+        if (!command_line_number("--resize-short", optarg, 1, IMAGE_TARGET_MAX, &value))
             return false;
         options->short_side = (int)value;
         return true;
     case QUALITY:
-        if (!take_number("--quality", optarg, 1, 100, &value))
+        if (!command_line_number("--quality", optarg, 1, 100, &value))
             return false;
         options->quality = (int)value;
         return true;
@@ -218,7 +208,7 @@ static bool take_option(struct pack_options *options, int option, unsigned *limi
         return take_limit(options, "--samples-per-shard", PACK_LIMIT_SAMPLES, limits);
     case SHUFFLE:
         options->shuffled = true;
-        return take_number("--shuffle", optarg, 0, INT64_MAX, &options->seed);
+        return command_line_number("--shuffle", optarg, 0, INT64_MAX, &options->seed);
     case KEEP_ORDER:
         options->keep_order = true;
         return true;
@@ -240,7 +230,7 @@ static bool take_option(struct pack_options *options, int option, unsigned *limi
         return true;
     case MTIME:
         options->mtime_given = true;
-        return take_number("--mtime", optarg, 0, MTIME_MAX, &options->mtime);
+        return command_line_number("--mtime", optarg, 0, MTIME_MAX, &options->mtime);
     case FORCE:
         options->force = true;
         return true;

@@ -1,6 +1,7 @@
 /* The walk over a folder. Owns nothing once it is done; never opens a file. */
 #include "source.h"
 
+#include "../core/member_name.h"
 #include "../core/report.h"
 
 #include <errno.h>
@@ -29,7 +30,7 @@ static int take_file(struct walk *walk, const FTSENT *entry)
     enum index_problem problem;
     struct pack_member member;
 
-    dot = pack_listing_dot(path, &problem);
+    dot = member_name_dot(path, &problem);
     if (!dot) {
         pack_listing_leave_out(listing, problem, entry->fts_path);
         return 0;

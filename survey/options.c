@@ -2,6 +2,7 @@
  * nothing. */
 #include "options.h"
 
+#include "../core/command_line.h"
 #include "../core/shards.h"
 
 #include <getopt.h>
@@ -147,15 +148,6 @@ struct line {
     const char *against[SURVEY_ORDERS_MAX]; /* made once the first order is known */
 };
 
-static bool take_number(const char *option, uint64_t least, uint64_t most, uint64_t *value)
-{
-    if (config_number(optarg, strlen(optarg), most, value) && *value >= least)
-        return true;
-    report_error("%s %s: not a number from %llu to %llu", option, optarg, (unsigned long long)least,
-                 (unsigned long long)most);
-    return false;
-}
-
 /* K-of-M, or all-of-M. */
 static bool take_part(struct survey_request *request)
 {
@@ -223,7 +215,7 @@ static bool take_option(struct line *line, int option)
     switch (option) {
     case 'n':
         request->counted = true;
-        return take_number("-n", 0, ORDER_SAMPLES_MAX, &request->count);
+        return command_line_number("-n", optarg, 0, ORDER_SAMPLES_MAX, &request->count);
     case 'c':
         return config_read(line->config, optarg, line->base) == 0;
     case 'o':
@@ -231,17 +223,18 @@ static bool take_option(struct line *line, int option)
     case RANK:
         request->ranked = true;
         request->all = strcmp(optarg, "all") == 0;
-        return request->all || take_number("--rank", 0, PLAN_WORLD_MAX, &request->share.rank);
+        return request->all ||
+               command_line_number("--rank", optarg, 0, PLAN_WORLD_MAX, &request->share.rank);
     case PART:
         return take_part(request);
     case BY:
-        return take_number("--by", 1, PLAN_RUN_MAX, &request->share.run);
+        return command_line_number("--by", optarg, 1, PLAN_RUN_MAX, &request->share.run);
     case AFTER:
-        return take_number("--after", 0, ORDER_SAMPLES_MAX, &request->share.after);
+        return command_line_number("--after", optarg, 0, ORDER_SAMPLES_MAX, &request->share.after);
     case SAMPLES:
-        return take_number("--samples", 0, UINT64_MAX - 1, &request->samples);
+        return command_line_number("--samples", optarg, 0, UINT64_MAX - 1, &request->samples);
     case BATCH:
-        return take_number("--batch", 1, BATCH_MOST, &request->batch);
+        return command_line_number("--batch", optarg, 1, BATCH_MOST, &request->batch);
     case SVG:
         request->picture = optarg;
         return true;

@@ -1,6 +1,8 @@
 /* Figures of one sequence. Owns counts, and the order of use of blocks that are kept. */
 #include "quality.h"
 
+#include "../core/blocks.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
@@ -62,21 +64,6 @@ static void differences_add(struct differences *differences, uint64_t from, uint
     uint64_t difference = to >= from ? to - from : to + differences->range - from;
 
     differences->counts[(uint64_t)((wide)difference * differences->bins / differences->range)]++;
-}
-
-/* Which of the pieces that `first` bounds a sample stands in. Empty ones hold none. */
-static uint64_t piece_of(const uint64_t *first, uint64_t count, uint64_t sample)
-{
-    uint64_t low = 0, high = count;
-
-    while (high - low > 1) {
-        uint64_t middle = low + (high - low) / 2;
-        if (first[middle] <= sample)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
 }
 
 #define NOWHERE UINT32_MAX
@@ -173,7 +160,7 @@ static void add_block(struct neighbours *neighbours, uint64_t sample, bool first
 
     if (!space->block_first)
         return;
-    block = piece_of(space->block_first, space->block_count, sample);
+    block = blocks_of(space->block_first, space->block_count, sample);
     neighbours->same_block += !first && block == neighbours->block;
     neighbours->block_reads += kept_use(&neighbours->kept, (uint32_t)block);
     neighbours->block = block;
@@ -182,7 +169,7 @@ static void add_block(struct neighbours *neighbours, uint64_t sample, bool first
 static void add_read(struct neighbours *neighbours, uint64_t sample)
 {
     const struct quality_space *space = neighbours->space;
-    uint64_t shard = piece_of(space->shard_first, space->shard_count, sample);
+    uint64_t shard = blocks_of(space->shard_first, space->shard_count, sample);
     bool first = neighbours->run == 0, same = !first && shard == neighbours->shard;
 
     neighbours->reads++;

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "../../core/index.h"
+#include "../../core/member_name.h"
 #include "../../pack/classes.h"
 #include "../../pack/header.h"
 #include "../../pack/listing.h"
@@ -122,7 +123,7 @@ Test(pack, times_that_ustar_cannot_hold_are_the_nearest_it_can)
     pack_header_close(&header);
 }
 
-/* The rules stand in core/walk.c, too, for tars that others made. */
+/* A member that is run over in a tar is taken apart by another function than a file's name. */
 Test(pack, files_are_samples_where_members_are)
 {
     static const char *const names[] = {"a.jpg", "x/b.tar.gz", "x.y/c.jpg", "._a.jpg", "__a.x__",
@@ -136,7 +137,7 @@ Test(pack, files_are_samples_where_members_are)
 
     for (size_t i = 0; i < count; i++) {
         enum index_problem problem;
-        const char *dot = pack_listing_dot(names[i], &problem);
+        const char *dot = member_name_dot(names[i], &problem);
         members[2 * i] = names[i];
         members[2 * i + 1] = "bytes";
         if (dot)
@@ -155,7 +156,7 @@ Test(pack, files_are_samples_where_members_are)
                      index_problem_name((enum index_problem)kind));
     for (size_t i = 0; i < count; i++) {
         enum index_problem problem;
-        const char *dot = pack_listing_dot(names[i], &problem);
+        const char *dot = member_name_dot(names[i], &problem);
         bool found = !dot;
         for (uint64_t s = 0; !found && s < index->sample_count; s++)
             found = strlen(index_key(index, s)) == (size_t)(dot - names[i]) &&
@@ -171,7 +172,7 @@ static void add(struct pack_listing *listing, const char *path, uint64_t size)
 {
     enum index_problem problem;
     struct pack_member member = {.path = strdup(path), .size = size};
-    const char *dot = pack_listing_dot(path, &problem);
+    const char *dot = member_name_dot(path, &problem);
 
     member.key = member.path;
     member.key_length = (size_t)(dot - path);
