@@ -1,12 +1,13 @@
-"""The README's recipes, as they are written there."""
+"""The recipes of README.md and of docs/, as they are written there."""
 import textwrap
 
 import harness
 
 
-def recipe(section, word):
+def recipe(section, word, page="README.md"):
     """The code block of a section that has `word`."""
-    text = (harness.ROOT / "README.md").read_text(encoding="utf-8").split("\n### %s\n" % section)[1].split("\n### ")[0]
+    text = (harness.ROOT / page).read_text(encoding="utf-8").split("\n### %s\n" % section)[1]
+    text = text.split("\n### ")[0].split("\n## ")[0]
     blocks, block = [], []
     for line in text.splitlines() + ["."]:
         if line.startswith("    ") or (block and not line.strip()):

@@ -1,0 +1,66 @@
+"""Jobs of four processes: torchrun, gloo, a rank that is slower than the rest; and a network that learns the same from the mount
+as from plain files, bit for bit."""
+import json
+
+import case
+import harness
+import recipes
+import torch_order
+from case import COUNT, EPOCHS, LoaderCase, expected, recipe
+
+WORLD = 4
+
+
+class Jobs(LoaderCase):
+    @harness.limit(400)
+    def test_four_processes_read_their_ranks_however_slow_one_is(self):
+        # Nothing holds the processes together: the slow one is still in an epoch that the others have left.
+        self.need("torch", "PIL")
+        mount = self.photographs()
+        ranks = self.record_all(recipe("A Dataset of your own"), mount, "rank-{rank}-of-4", WORLD, 2, 0.4)
+        for rank, seen in enumerate(ranks):
+            self.assert_order(seen, expected(rank, WORLD))
+        share = len(ranks[0]) // EPOCHS
+        for epoch in range(EPOCHS):
+            read = sorted(sample for seen in ranks for sample, _ in seen[epoch * share:(epoch + 1) * share])
+            order = torch_order.epoch_order(COUNT, case.SEED, epoch)
+            self.assertEqual(read, sorted(order + order[:-COUNT % WORLD]))
+
+    @harness.limit(400)
+    def test_accelerate_deals_the_whole_epoch_by_batches(self):
+        self.need("accelerate", "torch", "PIL")
+        mount = self.photographs()
+        own = recipe("A Dataset of your own")
+        own = own[:own.index("loader = ")]
+        ranks = self.record_all(own + recipe("Frameworks that put in a sampler"), mount, "rank-0-of-1", WORLD, 1, 0.2,
+                                ACCELERATE_USE_CPU="1")
+        batch, share = 16, len(ranks[0]) // EPOCHS
+        for epoch in range(EPOCHS):
+            whole = expected(0, 1, EPOCHS)[epoch * COUNT:(epoch + 1) * COUNT]
+            batches = [seen[epoch * share + at:epoch * share + at + batch] for at in range(0, share, batch) for seen in ranks]
+            read = sum(batches, [])
+            self.assert_order(read[:COUNT], whole)
+            # accelerate evens its processes out with samples from the epoch's start.
+            self.assert_order(read[COUNT:], whole[:len(read) - COUNT])
+
+    def train(self, setup, mount, out):
+        script = self.tmp / ("%s.py" % out)
+        script.write_text(setup, encoding="utf-8")
+        self.torchrun(WORLD, case.HERE / "train.py", script, self.tmp / "tree", mount.where, self.tmp / out)
+        return [json.loads((self.tmp / ("%s-%d.json" % (out, rank))).read_text(encoding="utf-8")) for rank in range(WORLD)]
+
+    @harness.limit(500)
+    def test_training_on_the_mount_is_training_on_files_with_a_sampler_bit_for_bit(self):
+        self.need("torch", "torchvision")
+        mount = self.photographs()
+        whole_class = recipes.recipe("PyTorch", "class Rank").split("\ndata = ")[0]
+        section = "What changes in a torch script"
+        files = self.train(recipe(section, "DistributedSampler"), mount, "files")
+        view = self.train(whole_class + "\n" + recipe(section, "Rank("), mount, "view")
+        for rank in range(WORLD):
+            self.assert_order(files[rank]["seen"], expected(rank, WORLD))
+            self.assert_order(view[rank]["seen"], expected(rank, WORLD))
+            self.assertEqual(files[rank]["losses"], view[rank]["losses"])
+        losses = [float.fromhex(loss) for loss in files[0]["losses"]]
+        self.assertLess(losses[-1], losses[0])
+        self.assertNotEqual(files[0]["losses"], files[1]["losses"])
