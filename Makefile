@@ -43,7 +43,7 @@ ifneq ($(V),1)
   say = @printf '  %-7s %s\n' $(1) $(2)
 endif
 
-.PHONY: all help deps demo test unit mount-test san check lint format fuzz bench install uninstall clean
+.PHONY: all help deps demo test test-loaders unit mount-test san check lint format fuzz bench install uninstall clean
 all: $(BUILD)/shufflefs $(TOOLS)
 
 help:
@@ -52,6 +52,7 @@ help:
 	@echo 'make test       install what is missing, build, run all tests (unit and mount; plain, ASan+UBSan, TSan)'
 	@echo 'make check      the plain unit and mount tests alone'
 	@echo 'make test-gpu   what only a machine with a GPU can show: build/gpu.md'
+	@echo 'make test-loaders  the recipes of docs/loaders.md, in a Python that it makes, or in LOADERS_PYTHON=PYTHON'
 	@echo 'make san        the sanitizer builds'"'"' tests alone'
 	@echo 'make lint       warnings as errors, clang-format, clang-tidy, cppcheck'
 	@echo 'make python     a wheel of the Python package, in $(BUILD)/python; make test-python, make lint-python'
@@ -147,6 +148,11 @@ test:
 	$(Q)$(MAKE) --no-print-directory $(TSAN) all build/tsan/unit-plain $(MOUNT_TESTS:%=build/tsan/%)
 	@tests/run --build $(BUILD) --asan build/asan --tsan build/tsan
 
+# Without LOADERS_PYTHON: several GB of packages, once, in $(BUILD)/loaders-python.
+test-loaders: all $(BUILD)/libshuffleload.so
+	$(Q)python=$(LOADERS_PYTHON); [ -n "$$python" ] || python=$$(scripts/loaders-python $(BUILD)/loaders-python) && \
+	    LOADERS_PYTHON=$$python tests/loaders/run.py --binary-dir $(BUILD) $(TEST_ARGS)
+
 lint:
 	@scripts/install-deps build lint
 	$(Q)$(MAKE) --no-print-directory BUILD=build/lint WERROR=-Werror all $(MOUNT_TESTS:%=build/lint/%)
@@ -207,6 +213,8 @@ install: all
 	install -m 755 $(BUILD)/shufflefs $(TOOLS) $(DESTDIR)$(BINDIR)
 	install -m 644 man/*.1 $(DESTDIR)$(MANDIR)/man1
 	install -m 644 README.md LICENSE etc/shufflefs.conf $(DESTDIR)$(DOCDIR)
+	install -d $(DESTDIR)$(DOCDIR)/docs
+	install -m 644 docs/*.md $(DESTDIR)$(DOCDIR)/docs
 	install -m 644 etc/shufflefs@.service $(DESTDIR)$(UNITDIR)
 	install -m 644 etc/shufflefs.bash-completion $(DESTDIR)$(BASHCOMPDIR)/shufflefs
 	for tool in $(notdir $(TOOLS)); do ln -sf shufflefs $(DESTDIR)$(BASHCOMPDIR)/$$tool; done

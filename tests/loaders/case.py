@@ -73,10 +73,15 @@ class LoaderCase(MountCase):
 
     def record(self, text, mount, name, **more):
         """What `train` was given by a recipe: a list of [sample, label]."""
-        return self.record_all(text, mount, name, 0, **more)[0]
+        self.run_recipe(text, mount, name, **more)
+        return self.seen(0)
 
     def record_all(self, text, mount, name, processes, *slow, **more):
-        """The same of each of `processes` under torchrun; 0: of one without it."""
+        """The same of each of `processes` under torchrun."""
+        self.run_recipe(text, mount, name, processes, *slow, **more)
+        return [self.seen(rank) for rank in range(processes)]
+
+    def run_recipe(self, text, mount, name, processes=0, *slow, **more):
         file = self.tmp / "recipe.py"
         file.write_text(text, encoding="utf-8")
         words = [HERE / "record.py", mount.where, name, self.tmp / "seen-{rank}.json", self.tmp / "scratch", *slow]
@@ -85,7 +90,6 @@ class LoaderCase(MountCase):
             self.torchrun(processes, *words, env=env)
         else:
             self.python(*words, env=env)
-        return [self.seen(rank) for rank in range(max(processes, 1))]
 
     def seen(self, rank):
         return json.loads((self.tmp / ("seen-%d.json" % rank)).read_text(encoding="utf-8"))

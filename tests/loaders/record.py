@@ -37,7 +37,8 @@ def main():
     mount, name, out, scratch = (word.replace("{rank}", rank) for word in sys.argv[1:5])
     recorder = Recorder(float(sys.argv[6]) if sys.argv[5:6] == [rank] else 0.0)
     recipe = {"mount": mount, "name": name, "batch": BATCH, "epochs": EPOCHS, "workers": WORKERS, "out": scratch,
-              "transform": transform, "train": recorder.train, "__name__": "__main__"}
+              "transform": transform, "train": recorder.train,
+              "rank": int(rank), "world": int(os.environ.get("WORLD_SIZE", "1")), "__name__": "__main__"}
     if os.environ.get("RECIPE_KERAS"):
         recipe["model"] = keras_model(recorder)
     # torchrun gives its processes no standard input.

@@ -32,7 +32,7 @@ class Jobs(LoaderCase):
         mount = self.photographs()
         own = recipe("A Dataset of your own")
         own = own[:own.index("loader = ")]
-        ranks = self.record_all(own + recipe("Frameworks that put in a sampler"), mount, "rank-0-of-1", WORLD, 1, 0.2,
+        ranks = self.record_all(own + recipe("Frameworks that put in a sampler", "Accelerator"), mount, "rank-0-of-1", WORLD, 1, 0.2,
                                 ACCELERATE_USE_CPU="1")
         batch, share = 16, len(ranks[0]) // EPOCHS
         for epoch in range(EPOCHS):

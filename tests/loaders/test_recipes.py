@@ -77,6 +77,16 @@ class Recipes(LoaderCase):
         self.assertEqual(mount.status()["repeated_epochs"], 0)
 
     @harness.limit(300)
+    def test_a_sampler_that_a_framework_adds_gets_the_ranks_order_out_of_the_whole_epoch(self):
+        self.need("torch", "PIL")
+        mount = self.photographs()
+        own = recipe("A Dataset of your own")
+        before, after = own[:own.index("loader = ")], own[own.index("for epoch"):]
+        added = "\nfrom torch.utils.data import DistributedSampler\ndata = Rank()\n" + recipe("Frameworks that put in a sampler", "world, rank")
+        self.run_recipe(before + added + "\n" + after, mount, "rank-0-of-1", RANK=str(RANK), WORLD_SIZE=str(WORLD))
+        self.assert_order(self.seen(RANK), expected(RANK, WORLD))
+
+    @harness.limit(300)
     def test_imagefolder(self):
         self.check("torchvision's ImageFolder", "torchvision")
 
