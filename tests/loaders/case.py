@@ -22,8 +22,8 @@ PYTHON = os.environ.get("LOADERS_PYTHON")
 
 @functools.lru_cache(maxsize=None)
 def missing(modules):
-    test = "import importlib.util as u, sys\nfor m in sys.argv[1:]:\n try: there = u.find_spec(m)\n except ImportError: there = None\n" \
-           " if not there: print(m)"
+    test = "import importlib.util as u, sys\nfor m in sys.argv[1:]:\n try: there = u.find_spec(m)\n" \
+           " except ImportError: there = None\n if not there: print(m)"
     result = subprocess.run([PYTHON, "-c", test, *modules], stdout=subprocess.PIPE, text=True, check=True)
     return result.stdout.split()
 

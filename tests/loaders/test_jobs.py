@@ -1,5 +1,5 @@
-"""Jobs of four processes: torchrun, gloo, a rank that is slower than the rest; and a network that learns the same from the mount
-as from plain files, bit for bit."""
+"""Jobs of four processes: torchrun, gloo, a rank that is slower than the rest; and a network that learns the same from
+the mount as from plain files, bit for bit."""
 import json
 
 import case
@@ -27,6 +27,16 @@ class Jobs(LoaderCase):
             self.assertEqual(read, sorted(order + order[:-COUNT % WORLD]))
 
     @harness.limit(400)
+    def test_four_processes_with_libshuffleload(self):
+        self.need("torch", "numpy")
+        mount = self.photographs()
+        ranks = self.record_all(recipe("libshuffleload"), mount, "rank-{rank}-of-4", WORLD, 2, 0.1,
+                                PYTHONPATH=str(harness.ROOT / "python"),
+                                SHUFFLELOAD_LIBRARY=harness.binary("libshuffleload.so"))
+        for rank, seen in enumerate(ranks):
+            self.assert_order(seen, expected(rank, WORLD))
+
+    @harness.limit(400)
     def test_accelerate_deals_the_whole_epoch_by_batches(self):
         self.need("accelerate", "torch", "PIL")
         mount = self.photographs()
@@ -37,7 +47,8 @@ class Jobs(LoaderCase):
         batch, share = 16, len(ranks[0]) // EPOCHS
         for epoch in range(EPOCHS):
             whole = expected(0, 1, EPOCHS)[epoch * COUNT:(epoch + 1) * COUNT]
-            batches = [seen[epoch * share + at:epoch * share + at + batch] for at in range(0, share, batch) for seen in ranks]
+            parts = range(epoch * share, (epoch + 1) * share, batch)
+            batches = [seen[at:min(at + batch, parts.stop)] for at in parts for seen in ranks]
             read = sum(batches, [])
             self.assert_order(read[:COUNT], whole)
             # accelerate evens its processes out with samples from the epoch's start.

@@ -82,7 +82,8 @@ class Recipes(LoaderCase):
         mount = self.photographs()
         own = recipe("A Dataset of your own")
         before, after = own[:own.index("loader = ")], own[own.index("for epoch"):]
-        added = "\nfrom torch.utils.data import DistributedSampler\ndata = Rank()\n" + recipe("Frameworks that put in a sampler", "world, rank")
+        added = "\nfrom torch.utils.data import DistributedSampler\ndata = Rank()\n"
+        added += recipe("Frameworks that put in a sampler", "world, rank")
         self.run_recipe(before + added + "\n" + after, mount, "rank-0-of-1", RANK=str(RANK), WORLD_SIZE=str(WORLD))
         self.assert_order(self.seen(RANK), expected(RANK, WORLD))
 
@@ -151,6 +152,10 @@ for sample in StreamingDataset(local=out, shuffle=False, batch_size=1):
     def test_libshuffleload(self):
         self.check("libshuffleload", "numpy", PYTHONPATH=str(harness.ROOT / "python"),
                    SHUFFLELOAD_LIBRARY=harness.binary("libshuffleload.so"))
+
+    @harness.limit(300)
+    def test_tf_data(self):
+        self.check("tf.data", "tensorflow")
 
     @harness.limit(300)
     def test_opencv(self):

@@ -84,7 +84,8 @@ class Tools(MountCase):
             if found:
                 reads[found[1]] = reads.get(found[1], 0) + int(found[2])
         self.assertEqual(list(reads), ["%08d.jpg" % place for place in range(N // WORLD)])
-        self.assertEqual(list(reads.values()), [len(self.data_set.data(sample, "jpg")) // 4096 * 4096 for sample in self.wanted(1)])
+        self.assertEqual(list(reads.values()),
+                         [len(self.data_set.data(sample, "jpg")) // 4096 * 4096 for sample in self.wanted(1)])
 
 
 class Pictures(case.LoaderCase):
@@ -108,4 +109,5 @@ class Pictures(case.LoaderCase):
         result = harness.run(["bash", "-euc", recipe("ffmpeg", "rawvideo")], env={
             **os.environ, "mount": mount.where, "name": NAME, "epoch": str(epoch), "out": str(out)})
         self.assertEqual(result.returncode, 0, result.stderr)
-        return [int(line) for line in self.python("-c", self.READ, out, env=self.environment(PYTHONPATH=str(case.HERE))).split()]
+        numbers = self.python("-c", self.READ, out, env=self.environment(PYTHONPATH=str(case.HERE)))
+        return [int(number) for number in numbers.split()]
