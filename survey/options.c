@@ -5,7 +5,6 @@
 #include "../core/command_line.h"
 #include "../core/shards.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +54,7 @@ const char survey_usage[] =
 
 /* Each is a bit in what was given. */
 enum {
-    WORLD = 256,
+    WORLD = COMMAND_LINE_FIRST,
     RANK,
     PART,
     BY,
@@ -245,7 +244,7 @@ static bool take_option(struct line *line, int option)
     case JSON:
         return request->json = true;
     default:
-        return option >= WORLD; /* a mode; or getopt named it */
+        return option >= WORLD; /* a mode; others were reported */
     }
 }
 
@@ -464,7 +463,7 @@ enum survey_command survey_options(struct survey_request *request, int count, ch
         return SURVEY_FAULT;
     }
     line.base = base;
-    while ((option = getopt_long(count, arguments, "n:c:o:hV", options, NULL)) != -1) {
+    while ((option = command_line_next(count, arguments, ":n:c:o:hV", options)) != -1) {
         if (option == 'h' || option == 'V')
             return option == 'h' ? SURVEY_HELP : SURVEY_VERSION;
         if (!take_option(&line, option))

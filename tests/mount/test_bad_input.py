@@ -36,7 +36,7 @@ class Words(MountCase):
 
     def test_unknown_words_are_usage_errors(self):
         self.refused([harness.binary(), "--nothing"], 2, "nothing")
-        for program in ("shufflefs", "shufflefs-check", "shufflefs-pack", "shufflefs-top"):
+        for program in ("shufflefs", "shufflefs-check", "shufflefs-order", "shufflefs-pack", "shufflefs-top"):
             self.refused([harness.binary(program), "--nothing"], 2, program + ": --nothing: there is no such option")
         self.refused([harness.binary(), "-Z"], 2, "Z")
         self.refused([harness.binary(), "-o"], 2)
