@@ -392,7 +392,7 @@ static int read_all(const struct index *index, const char *key, enum reader_dire
 int json_labels_apply(struct index *index, const char *key, enum reader_direct direct)
 {
     char *texts = NULL;
-    size_t bytes;
+    size_t bytes = 0;
     int fault = json_saved_load(index, key, &texts);
 
     if (fault == -ENOENT) {

@@ -25,7 +25,7 @@ static struct blocks blocks;
 /* `samples` samples, each `bytes` long, in a new shard. */
 static void add_shard(const char *name, int samples, size_t bytes)
 {
-    char names[64][16], content[8192];
+    char names[64][24], content[8192];
     const char *members[2 * 64 + 1] = {NULL};
 
     memset(content, 'x', bytes);

@@ -506,7 +506,7 @@ Test(reader, a_changed_shard_gives_eio_until_it_is_back)
 Test(reader, serves_more_shards_than_it_may_keep_open)
 {
     struct reader *reader;
-    char name[32], text[8], byte[8];
+    char name[32], text[16], byte[8];
 
     begin();
     for (int i = 0; i < 40; i++) {
