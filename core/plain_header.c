@@ -90,14 +90,14 @@ static bool read_name(struct plain_header *header, const struct ustar *block)
     return header->folder || to[-1] != '/';
 }
 
-bool plain_header_read(struct plain_header *header, const char *bytes)
+/* Whether it is a header of either form, and right; of whatever kind. */
+static bool is_right(const struct ustar *block)
 {
-    const struct ustar *block = (const struct ustar *)bytes;
     bool gnu = memcmp(block->magic, "ustar  ", sizeof block->magic) == 0;
 
     if (!gnu && memcmp(block->magic, "ustar\00000", sizeof block->magic) != 0)
         return false;
-    if ((block->kind != '0' && block->kind != '5') || block->link[0] || !ARE_ZEROS(block->rest))
+    if (block->link[0] || !ARE_ZEROS(block->rest))
         return false;
     /* GNU tar has other times, sizes and maps of holes there. */
     if (gnu && !ARE_ZEROS(block->prefix))
@@ -108,9 +108,66 @@ bool plain_header_read(struct plain_header *header, const char *bytes)
     if ((!IS_OCTAL(block->major) && !ARE_ZEROS(block->major)) ||
         (!IS_OCTAL(block->minor) && !ARE_ZEROS(block->minor)))
         return false;
+    return octal(block->sum) == sum_of((const char *)block);
+}
+
+bool plain_header_read(struct plain_header *header, const char *bytes)
+{
+    const struct ustar *block = (const struct ustar *)bytes;
+
+    if ((block->kind != '0' && block->kind != '5') || !is_right(block))
+        return false;
     header->folder = block->kind == '5';
     header->size = octal(block->size);
     if (header->folder && header->size)
         return false;
-    return octal(block->sum) == sum_of(bytes) && read_name(header, block);
+    return read_name(header, block);
+}
+
+bool plain_header_is_pax(const char *bytes, size_t *size)
+{
+    const struct ustar *block = (const struct ustar *)bytes;
+
+    if (block->kind != 'x' || !is_right(block))
+        return false;
+    *size = (size_t)octal(block->size);
+    return *size > 0 && *size <= INDEX_HEADER_BYTES;
+}
+
+/* Seconds with a fraction, as a record's value. */
+static bool is_time(const char *value, const char *end)
+{
+    size_t digits, more = 0;
+
+    value += *value == '-';
+    for (digits = 0; value < end && *value >= '0' && *value <= '9'; value++)
+        digits++;
+    if (value < end && *value == '.')
+        for (value++; value < end && *value >= '0' && *value <= '9'; value++)
+            more++;
+    return value == end && digits && digits <= 18 && more <= 18;
+}
+
+/* Records are `LENGTH KEY=VALUE\n`; the length counts all of that. */
+bool plain_header_only_times(const char *records, size_t size)
+{
+    static const char *const keys[] = {"mtime=", "atime=", "ctime="};
+    const char *end = records + size;
+
+    while (records < end) {
+        const char *at = records;
+        size_t length = 0, key;
+
+        for (; at < end && at < records + 3 && *at >= '0' && *at <= '9'; at++)
+            length = length * 10 + (size_t)(*at - '0');
+        if (at == records || at == end || *at++ != ' ' || length > (size_t)(end - records) ||
+            length < (size_t)(at - records) + strlen(keys[0]) + 2 || records[length - 1] != '\n')
+            return false;
+        for (key = 0; key < 3 && memcmp(at, keys[key], strlen(keys[key])) != 0; key++)
+            ;
+        if (key == 3 || !is_time(at + strlen(keys[key]), records + length - 1))
+            return false;
+        records += length;
+    }
+    return true;
 }

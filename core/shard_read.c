@@ -9,8 +9,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* What is read behind a jump: headers of a member or two. */
-#define JUMP_LEAST 1024
+/* What is read behind a jump: the headers of a member with a PAX header, or a member as small as a
+ * class between its header and the next. */
+#define JUMP_LEAST 1536
 /* How much is on its way where reading ahead. The kernel caps what one call asks for by the
  * storage's own read-ahead, mostly this piece. */
 #define WINDOW ((uint64_t)1 << 20)

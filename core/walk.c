@@ -418,13 +418,21 @@ static int walk_members(struct pass *pass, struct archive_entry *entry)
     }
 }
 
-/* The header at byte `at` if it is a plain member's that lies in the shard whole. False also where
+/* What stands at byte `at` if it is a plain member that lies in the shard whole. False also where
  * the file has a fault. */
 static bool is_plain(struct pass *pass, uint64_t at, struct plain_header *header,
                      struct index_member *place)
 {
     const char *block = shard_file_block(pass->file, at);
+    size_t more;
 
+    if (block && plain_header_is_pax(block, &more)) {
+        block = shard_file_block(pass->file, at + BLOCK);
+        if (!block || !plain_header_only_times(block, more))
+            return false;
+        at += (uint64_t)2 * BLOCK;
+        block = shard_file_block(pass->file, at);
+    }
     if (!block || !plain_header_read(header, block) || at >= INDEX_OFFSET_MAX - BLOCK ||
         end_of_data(at + BLOCK, header->size) > pass->shard->size)
         return false;
@@ -441,8 +449,8 @@ static bool ends_well(struct pass *pass)
            shard_file_only_zeros(pass->file, pass->end);
 }
 
-/* Takes the plain members from pass->start on, up to pass->end; the last one's header is at `last`
- * then. Returns 1, 0: there was none, or a negative errno. */
+/* Takes the plain members from pass->start on, up to pass->end; the last one begins at `last` then.
+ * Returns 1, 0: there was none, or a negative errno. */
 static int take_plain(struct pass *pass, uint64_t *last)
 {
     struct plain_header header;
@@ -461,22 +469,30 @@ static int take_plain(struct pass *pass, uint64_t *last)
     return fault ? fault : any;
 }
 
-/* libarchive was opened at the last plain member, which is known: from there on it reads as if it
- * had read everything. Returns 0, MEET_OTHER, or a negative errno. */
+/* Opens libarchive at the last plain member, which is known and stands at pass->start: from there
+ * on it reads as if it had read everything. Returns 0, MEET_OTHER, or a negative errno. */
 static int meet_again(struct pass *pass, struct archive_entry *entry)
 {
-    int result = archive_read_next_header2(pass->archive, entry), whole;
     struct plain_header header;
     struct index_member place;
-    bool same = (result == ARCHIVE_OK || result == ARCHIVE_WARN) &&
-                pass->start + BLOCK == position(pass);
-    const char *name = archive_entry_pathname(entry);
     uint64_t end = pass->end;
+    const char *name;
+    int result, whole, fault;
 
-    same = same && is_plain(pass, pass->start, &header, &place) && name &&
-           strcmp(name, header.name) == 0 && archive_entry_size(entry) == (int64_t)header.size &&
-           archive_entry_filetype(entry) == (header.folder ? AE_IFDIR : AE_IFREG);
-    whole = same ? skip_data(pass) : 0;
+    /* Read before, as libarchive has pointers into the file's buffer. */
+    if (!is_plain(pass, pass->start, &header, &place))
+        return pass->file->fault ? -pass->file->fault : MEET_OTHER;
+    fault = shard_file_archive(pass->file, pass->start, &pass->archive);
+    if (fault)
+        return fault;
+    result = archive_read_next_header2(pass->archive, entry);
+    name = archive_entry_pathname(entry);
+    whole = (result == ARCHIVE_OK || result == ARCHIVE_WARN) && place.offset == position(pass) &&
+            name && strcmp(name, header.name) == 0 &&
+            archive_entry_size(entry) == (int64_t)header.size &&
+            archive_entry_filetype(entry) == (header.folder ? AE_IFDIR : AE_IFREG);
+    if (whole)
+        whole = skip_data(pass);
     if (pass->file->fault)
         return -pass->file->fault;
     return whole == 1 && pass->end == end ? 0 : MEET_OTHER;
@@ -494,9 +510,8 @@ static int walk_archive(struct pass *pass, struct archive_entry *entry)
         return 0;
     if (any)
         pass->start = last;
-    next = shard_file_archive(pass->file, pass->start, &pass->archive);
-    if (!next && any)
-        next = meet_again(pass, entry);
+    next = any ? meet_again(pass, entry)
+               : shard_file_archive(pass->file, pass->start, &pass->archive);
     if (!next)
         next = walk_members(pass, entry);
     archive_read_free(pass->archive);

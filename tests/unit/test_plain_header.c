@@ -1,5 +1,6 @@
 /* Headers that are read by our own eyes: those that common writers write, and none of which
- * libarchive would make something else. */
+ * libarchive would make something else. Where a tar is walked both ways, a link at its end sees to
+ * it that libarchive goes on behind the plain members. */
 #include "unit.h"
 
 #include "shard.h"
@@ -76,6 +77,59 @@ Test(plain_header, what_more_than_one_block_says_is_not)
     end();
 }
 
+Test(plain_header, pax_records_of_times_alone_are_plain)
+{
+    static const char *const plain[] = {
+        "22 mtime=1600000000.5\n", "28 mtime=1600000000.1234567\n",
+        "15 atime=-1.25\n22 mtime=1600000000.5\n20 ctime=1600000000\n"};
+    static const char *const others[] = {
+        "12 path=a.b\n",
+        "22 mtime=1600000000.5\n12 path=a.b\n",
+        "10 size=9\n",
+        "9 mtime=\n",
+        "10 mtime=1\n",
+        "12 mtime=1\n",
+        "11 mtime=1\n\n",
+        "10 mtime=1",
+        "11 mtime=1 ",
+        "11 mtime=x\n",
+        "11 Mtime=1\n",
+        "0 mtime=1\n",
+        "99 mtime=1\n",
+        " mtime=1\n",
+        "10mtime=11\n",
+        "99999999999999999999 mtime=1\n",
+        "32 mtime=1234567890123456789.25\n",
+    };
+
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        cr_assert(plain_header_only_times(plain[i], strlen(plain[i])), "%s", plain[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        cr_assert(!plain_header_only_times(others[i], strlen(others[i])), "%s", others[i]);
+    /* None of them looks beyond its end. */
+    for (size_t size = strlen(plain[0]) - 1; size; size--) {
+        char *records = malloc(size);
+        memcpy(records, plain[0], size);
+        cr_assert(!plain_header_only_times(records, size), "%zu", size);
+        free(records);
+    }
+}
+
+Test(plain_header, the_header_of_pax_records_is_told_from_others)
+{
+    size_t size, more = 0;
+    char *tar;
+
+    begin();
+    folder_add_tar(&folder, "pax.tar", "pax", LIST("n1/x.jpg", "eleven char"));
+    tar = folder_read(&folder, "pax.tar", &size);
+    cr_assert(plain_header_is_pax(tar, &more));
+    cr_assert(more > 0 && plain_header_only_times(tar + BLOCK, more));
+    cr_assert(!plain_header_is_pax(tar + (size_t)2 * BLOCK, &more));
+    free(tar);
+    end();
+}
+
 static void mend_checksum(unsigned char *header)
 {
     char digits[8];
@@ -111,26 +165,27 @@ static void compare(size_t at, unsigned char value)
     free(theirs.complaint);
 }
 
-/* Any other byte in a header, the sum put right: the walk finds what libarchive finds. */
-static void change_each_byte(const char *format, size_t member)
+/* Any other byte in the block `number`, a header's sum put right: the walk finds what libarchive
+ * finds. */
+static void change_each_byte(const char *format, size_t number, bool header)
 {
     static const unsigned char values[] = {0, ' ', '5', 0x80};
     unsigned char *tar;
     size_t size;
 
     folder_add_tar(&folder, "a.tar", format,
-                   LIST("n1/x.jpg", "one", "n1/x.cls", "7", "n1/y.jpg", "two"));
+                   LIST("n1/x.jpg", "one", "n1/x.cls", "7", "n1/y.jpg", "two", "l.jpg", "->x.jpg"));
     tar = (unsigned char *)folder_read(&folder, "a.tar", &size);
     for (size_t i = 0; i < BLOCK; i++)
         for (size_t v = 0; v < sizeof values; v++) {
-            unsigned char header[BLOCK], *at = tar + member * 2 * BLOCK;
-            memcpy(header, at, BLOCK);
+            unsigned char before[BLOCK], *at = tar + number * BLOCK;
+            memcpy(before, at, BLOCK);
             at[i] = values[v];
-            if (i < 148 || i >= 156)
+            if (header && (i < 148 || i >= 156))
                 mend_checksum(at);
             folder_add_bytes(&folder, "a.tar", tar, size);
             compare(i, values[v]);
-            memcpy(at, header, BLOCK);
+            memcpy(at, before, BLOCK);
         }
     free(tar);
 }
@@ -138,16 +193,28 @@ static void change_each_byte(const char *format, size_t member)
 Test(plain_header, whatever_a_first_header_says_libarchive_agrees)
 {
     begin();
-    change_each_byte("ustar", 0);
+    change_each_byte("ustar", 0, true);
+    end();
+    begin();
+    change_each_byte("pax", 0, true);
     end();
 }
 
 Test(plain_header, whatever_a_later_header_says_libarchive_agrees)
 {
     begin();
-    change_each_byte("ustar", 1);
+    change_each_byte("ustar", 2, true);
     end();
     begin();
-    change_each_byte("gnutar", 1);
+    change_each_byte("gnutar", 2, true);
     end();
+}
+
+Test(plain_header, whatever_pax_records_and_what_is_behind_them_say_libarchive_agrees)
+{
+    for (size_t number = 4; number < 7; number++) {
+        begin();
+        change_each_byte("pax", number, number != 5);
+        end();
+    }
 }
