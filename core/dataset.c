@@ -38,8 +38,13 @@ static uint64_t hash_order(XXH3_state_t *hash, const struct dataset *dataset)
 {
     const struct config *config = dataset->config;
     const struct order_spec *order = &config->order;
-    const uint64_t numbers[] = {order->epoch_samples, order->block,  order->window,
-                                order->streams,       order->bucket, dataset->basis.hash};
+    /* What is spelled out counts as what is left out, where it is the same order. */
+    uint64_t epoch_samples = dataset->basis.places == dataset->index->sample_count
+                                 ? 0
+                                 : order->epoch_samples;
+    uint64_t window = config->deal.runs && order->window == 1 ? 0 : order->window;
+    const uint64_t numbers[] = {epoch_samples,  order->block,  window,
+                                order->streams, order->bucket, dataset->basis.hash};
 
     XXH3_64bits_reset(hash);
     add_text(hash, order_kind_name(config->order.kind));

@@ -31,6 +31,7 @@ static int open_with(const char *options)
         cr_assert_eq(config_set_options(&config, options, "/"), 0);
     for (size_t i = 0; i < folder.shards.count; i++)
         cr_assert_eq(shards_add(&config.shards, folder.shards.paths[i], "/"), 0);
+    cr_assert_eq(config_settle(&config), 0);
     return dataset_open(&set, &config);
 }
 
@@ -335,6 +336,26 @@ Test(fingerprint, covers_data_and_order_but_not_path_world_or_epoch)
     fingerprint_with(NULL, "a.tar", "123", other);
     cr_assert(strncmp(base, other, 16) != 0, "another size");
     cr_assert(strcmp(base + 17, other + 17) == 0, "the order is the same");
+}
+
+/* A node that spells out what another one leaves out has the same order, and must agree. */
+Test(fingerprint, what_is_spelled_out_counts_as_what_is_left_out)
+{
+    static const char *const pairs[][3] = {
+        /* these two are the same, and the third one is not */
+        {"order=torch", "order=torch,epoch_samples=2", "order=torch,epoch_samples=3"},
+        {"order=contiguous", "order=contiguous,window=1", "order=contiguous,window=2"},
+        {"order=block", "order=block,block=8M,window=64,streams=64", "order=block,window=1"},
+    };
+    char one[DATASET_FINGERPRINT_BYTES], other[DATASET_FINGERPRINT_BYTES];
+
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        fingerprint_with(pairs[i][0], "a.tar", "1", one);
+        fingerprint_with(pairs[i][1], "a.tar", "1", other);
+        cr_assert_str_eq(one, other, "%s", pairs[i][1]);
+        fingerprint_with(pairs[i][2], "a.tar", "1", other);
+        cr_assert(strcmp(one, other) != 0, "%s", pairs[i][2]);
+    }
 }
 
 Test(dataset, strict_refuses_any_problem)
