@@ -197,7 +197,8 @@ static uint64_t list_names(int folder, const struct follow_names *names)
     return got == 0 ? names->end : reached;
 }
 
-/* `current` may have moved on: then the path leads to another inode, of another epoch. */
+/* `current` may have moved on: then the path leads to another inode, of another epoch. The folder
+ * is open here, so the kernel does not forget its node meanwhile. */
 static bool is_meant(struct readahead *readahead, const struct follow_names *names, uint64_t inode)
 {
     const struct view_node *node = view_node(readahead->push.view, inode);
@@ -282,9 +283,10 @@ static void release(struct readahead *readahead)
 }
 
 /* Every epoch is alike: nothing is wrong with reading one again. */
-static bool repeats(const struct order_spec *spec)
+static bool repeats(const struct dataset *dataset)
 {
-    return order_is_fixed(spec->kind) && !spec->epoch_samples;
+    return order_is_fixed(dataset->config->order.kind) &&
+           dataset->basis.places == dataset->index->sample_count;
 }
 
 int readahead_open(struct readahead **out, struct fuse_session *session, struct view *view,
@@ -305,7 +307,7 @@ int readahead_open(struct readahead **out, struct fuse_session *session, struct 
     pthread_cond_init(&readahead->to_push, NULL);
     pthread_cond_init(&readahead->to_name, NULL);
     fault = follow_open(&readahead->follow, view_dataset(view)->index, view_epochs(view),
-                        reader_bytes, total_bytes, repeats(&view_dataset(view)->config->order));
+                        reader_bytes, total_bytes, repeats(view_dataset(view)));
     if (!fault)
         fault = flights_open(&readahead->push.flights, PUSHERS);
     if (!fault)
