@@ -10,9 +10,19 @@
 
 #define PREFIX "user.shufflefs."
 
+/* Below: the value's bytes, or a negative errno; -ENODATA: there is none of that name. */
+
 static int print(char **value, unsigned long long number)
 {
-    return asprintf(value, "%llu", number);
+    int bytes = asprintf(value, "%llu", number);
+
+    return bytes < 0 ? -ENOMEM : bytes;
+}
+
+static int copy(char **value, const char *text)
+{
+    *value = strdup(text);
+    return *value ? (int)strlen(text) : -ENOMEM;
 }
 
 static int of_sample(const struct dataset *dataset, uint64_t sample, int64_t member,
@@ -21,9 +31,9 @@ static int of_sample(const struct dataset *dataset, uint64_t sample, int64_t mem
     const struct index *index = dataset->index;
 
     if (strcmp(name, "key") == 0)
-        return asprintf(value, "%s", index_key(index, sample));
+        return copy(value, index_key(index, sample));
     if (strcmp(name, "shard") == 0)
-        return asprintf(value, "%s", index->shards[index_shard_of(index, sample)].path);
+        return copy(value, index->shards[index_shard_of(index, sample)].path);
     if (strcmp(name, "sample") == 0)
         return print(value, sample);
     if (strcmp(name, "offset") == 0 && member >= 0)
@@ -31,9 +41,9 @@ static int of_sample(const struct dataset *dataset, uint64_t sample, int64_t mem
     if (strcmp(name, "label") == 0 && dataset->labels.of &&
         dataset->labels.of[sample] != LABELS_MISSING) {
         *value = malloc(24);
-        return *value ? (int)dataset_label_text(dataset, sample, *value) : -1;
+        return *value ? (int)dataset_label_text(dataset, sample, *value) : -ENOMEM;
     }
-    return -2;
+    return -ENODATA;
 }
 
 static int of_rank(const struct view_node *node, const char *name, char **value)
@@ -44,20 +54,26 @@ static int of_rank(const struct view_node *node, const char *name, char **value)
         return print(value, node->epoch);
     if (strcmp(name, "after") == 0 && node->plan.share.after)
         return print(value, node->plan.share.after);
-    return -2;
+    return -ENODATA;
 }
 
 static int of_class(struct view *view, const struct view_node *node, const char *name, char **value)
 {
+    char label[24];
     uint32_t count;
+    int fault;
 
     if (strcmp(name, "epoch") == 0)
         return print(value, node->epoch);
-    if (strcmp(name, "label") == 0)
-        return asprintf(value, "%lld", (long long)classes_label(view_classes(view), node->class));
+    if (strcmp(name, "label") == 0) {
+        snprintf(label, sizeof label, "%lld",
+                 (long long)classes_label(view_classes(view), node->class));
+        return copy(value, label);
+    }
     if (strcmp(name, "samples") != 0)
-        return -2;
-    return listing_count_class(view, node, &count) ? -1 : print(value, count);
+        return -ENODATA;
+    fault = listing_count_class(view, node, &count);
+    return fault ? fault : print(value, count);
 }
 
 static bool is_rank(const struct view_node *node)
@@ -70,7 +86,7 @@ ssize_t xattrs_get(struct view *view, uint64_t inode, const char *name, char **v
     const struct dataset *dataset = view_dataset(view);
     struct view_node *node;
     uint64_t which;
-    int bytes = -2;
+    int bytes = -ENODATA;
 
     *value = NULL;
     if (strncmp(name, PREFIX, strlen(PREFIX)) != 0)
@@ -85,9 +101,9 @@ ssize_t xattrs_get(struct view *view, uint64_t inode, const char *name, char **v
         bytes = of_rank(node, name, value);
     else if (node && node->kind == VIEW_CLASS)
         bytes = of_class(view, node, name, value);
-    if (bytes == -2)
-        return -ENODATA;
-    return bytes < 0 ? -ENOMEM : bytes;
+    if (bytes < 0)
+        *value = NULL;
+    return bytes;
 }
 
 size_t xattrs_list(struct view *view, uint64_t inode, const char **list)
