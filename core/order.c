@@ -204,12 +204,10 @@ static uint64_t key_of(const struct order *order, uint64_t number)
     return number == order->number ? order->key : feistel_key(order->spec.seed, number);
 }
 
-uint64_t order_sample(const struct order *order, uint64_t place)
+static uint64_t compute_sample(const struct order *order, uint64_t place)
 {
     uint64_t number = order->number;
 
-    if (kinds[order->spec.kind].fill)
-        return order_table_get(&order->forward, place);
     place += order->first;
     if (place >= order->samples) {
         number += place / order->samples;
@@ -218,6 +216,16 @@ uint64_t order_sample(const struct order *order, uint64_t place)
     if (order->spec.kind == ORDER_FEISTEL)
         return feistel_sample(&order->feistel, key_of(order, number), place);
     return place;
+}
+
+/* Called for every name that is listed or looked up: a table is asked first. */
+uint64_t order_sample(const struct order *order, uint64_t place)
+{
+    if (order->forward.narrow)
+        return order->forward.narrow[place];
+    if (order->forward.wide)
+        return order->forward.wide[place];
+    return compute_sample(order, place);
 }
 
 /* Of two permutations after each other, from `first` on: the second one has every sample. */
