@@ -408,15 +408,18 @@ static bool make_contender(const struct line *line, struct survey_contender *mad
     char *copy = strdup(text), *settings, *rest, *setting;
     bool good;
 
-    if (!copy) {
-        survey_no_memory("the orders");
-        return false;
-    }
     made->config.world = first->world;
     made->config.epoch = first->epoch;
     made->config.order.seed = first->order.seed;
     made->config.order.epoch_samples = first->order.epoch_samples;
     made->config.deal.remainder = first->deal.remainder;
+    /* Whose bytes lengths=size counts. */
+    made->config.fields = first->fields ? strdup(first->fields) : NULL;
+    if (!copy || (first->fields && !made->config.fields)) {
+        free(copy);
+        survey_no_memory("the orders");
+        return false;
+    }
     snprintf(made->name, sizeof made->name, "%s", text);
     settings = strchr(copy, ':');
     if (settings)

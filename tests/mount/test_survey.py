@@ -162,6 +162,15 @@ class Survey(MountCase):
         self.assertEqual([name for name in ("block:block=16K,window=2,streams=4", "sequential", "full shuffle")
                           if name not in text], [])
 
+    def test_an_order_side_by_side_has_the_lengths_of_the_same_fields(self):
+        """Sorted by their texts, the samples stand in another order than by their pictures."""
+        shard = tars.write_shard(self.tmp / "a.tar", [
+            (b"%03d.%s" % (i, field), b"x" * size) for i in range(256)
+            for field, size in ((b"jpg", 1 + i), (b"txt", 1 + i * 37 % 256))])
+        first, other = self.json("--quality", "--batch", 16, "-o", "fields=txt:jpg", "--order", "length", "--lengths",
+                                 "size", "--bucket", 16, "--against", "length:lengths=size,bucket=16", shard)["orders"]
+        self.assertEqual(first["figures"], other["figures"])
+
     def test_a_window_that_is_too_small_is_told_with_one_that_would_do(self):
         shards = self.make()
         words = ["--quality", "--order", "block", "--block", "64K", "--streams", 2, *shards]
