@@ -76,21 +76,35 @@ void config_close(struct config *config);
  * `base` is the absolute folder that relative paths start from. Returns 0, or -EINVAL (or -ENOMEM)
  * after a line that names origin, key and value, and for a value also what is allowed.
  *
- * Keys: world seed epoch order remainder drop_last epoch_samples weights lengths bucket block
- * window streams fields label prime readahead readahead_total direct strict uid gid allow_other
- * debug log index unpacked unpacked_size. world    1..2^32; seed 0..2^63-1; epoch 0..2^63-1; all
- * decimal, no sign, no blanks order    a name of core/order.h; remainder: pad, drop, keep; the bare
- * word drop_last is remainder=drop (drop_last=no, as torch's drop_last=False, is remainder=pad)
- * fields EXT[/EXT...][:EXT...]: no empty name, none twice, no '.'-leading names or names with
- * blanks; lower-cased label    cls, dir, shard, json:KEY, none, auto prime    1..2^32 readahead,
- * readahead_total   a number of bytes, with K, M, G or T for powers of 1024; readahead 0: none
- * direct    auto, always, never uid, gid a number or a name (getpwnam, getgrnam) Words of mount(8)
- * and fstab are taken (core/mount_words.c): dev nodev suid nosuid exec noexec noatime sync dirsync
- * auto_unmount are passed on in mount_options; what is the default (rw, atime, async) or unknown to
- * libfuse 3.14 (nodiratime, norelatime and their opposites) is dropped; `ro` is refused: control
- * files would not work, and the view is read-only anyway; fsname=, subtype=, max_read= are refused
- * (the program sets them); auto noauto user users nouser owner group nofail _netdev defaults
- * default_permissions comment=... x-... are dropped silently. */
+ * Numbers are decimal, without sign and blanks; sizes may have K, M, G or T after them, for powers
+ * of 1024.
+ *   world, prime       1..2^32
+ *   seed, epoch        0..2^63-1
+ *   order              a name of core/order.h
+ *   epoch_samples      1..2^62
+ *   weights, lengths   a file, or `balanced`, or `size`; both relative to `base`
+ *   bucket, window     1..2^31
+ *   streams            1..2^20
+ *   block              a size of at least 1
+ *   remainder          pad, drop, keep; the bare word drop_last is remainder=drop (drop_last=no, as
+ *                      torch's drop_last=False, is remainder=pad)
+ *   fields             EXT[/EXT...][:EXT...]: no empty name, none twice, none that begins with a
+ *                      dot or has blanks; lower-cased
+ *   label              cls, dir, shard, json:KEY, none, auto
+ *   readahead, readahead_total, unpacked_size
+ *                      sizes; readahead 0: none
+ *   direct             auto, always, never
+ *   strict, allow_other, debug
+ *                      switches
+ *   uid, gid           a number or a name (getpwnam, getgrnam)
+ *   log                a file; index: a file, a folder, or none; unpacked: a folder, or none
+ *
+ * Words of mount(8) and fstab are taken (core/mount_words.c): dev nodev suid nosuid exec noexec
+ * noatime sync dirsync auto_unmount are passed on in mount_options; what is the default (rw, atime,
+ * async) or unknown to libfuse 3.14 (nodiratime, norelatime and their opposites) is dropped; `ro`
+ * is refused: control files would not work, and the view is read-only anyway; fsname=, subtype=,
+ * max_read= are refused (the program sets them); auto noauto user users nouser owner group nofail
+ * _netdev defaults default_permissions comment=... x-... are dropped silently. */
 int config_set(struct config *config, const char *key, const char *value, const char *origin,
                const char *base);
 
