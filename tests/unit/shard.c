@@ -159,3 +159,16 @@ void report_stop(void)
 {
     report_to_sink(NULL, NULL);
 }
+
+void shard_put(struct archive *archive, const char *name, const void *bytes, size_t size)
+{
+    struct archive_entry *entry = archive_entry_new();
+
+    archive_entry_set_pathname(entry, name);
+    archive_entry_set_filetype(entry, AE_IFREG);
+    archive_entry_set_perm(entry, 0644);
+    archive_entry_set_size(entry, (la_int64_t)size);
+    MUST(archive_write_header(archive, entry) == ARCHIVE_OK);
+    MUST(archive_write_data(archive, bytes, size) == (la_ssize_t)size);
+    archive_entry_free(entry);
+}

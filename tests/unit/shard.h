@@ -27,6 +27,10 @@ void folder_add_tar(struct shard_folder *folder, const char *name, const char *f
 void folder_add_bytes(struct shard_folder *folder, const char *name, const void *bytes,
                       size_t size);
 
+/* Adds a plain member to a tar that is being written. */
+struct archive;
+void shard_put(struct archive *archive, const char *name, const void *bytes, size_t size);
+
 /* The bytes of a file in the folder, allocated. */
 char *folder_read(const struct shard_folder *folder, const char *name, size_t *size);
 

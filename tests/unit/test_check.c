@@ -195,20 +195,6 @@ Test(check, a_last_batch_of_one_is_seen_and_a_batch_without_one_is_named)
     config_close(&config);
 }
 
-/* Adds one member to a tar in memory. */
-static void add(struct archive *archive, const char *name, const void *bytes, size_t size)
-{
-    struct archive_entry *entry = archive_entry_new();
-
-    archive_entry_set_pathname(entry, name);
-    archive_entry_set_filetype(entry, AE_IFREG);
-    archive_entry_set_perm(entry, 0644);
-    archive_entry_set_size(entry, (la_int64_t)size);
-    cr_assert_eq(archive_write_header(archive, entry), ARCHIVE_OK);
-    cr_assert_eq(archive_write_data(archive, bytes, size), (la_ssize_t)size);
-    archive_entry_free(entry);
-}
-
 /* A picture of each kind, repeated under other names, so that several threads have work. */
 static void add_pictures(void)
 {
@@ -250,10 +236,10 @@ static void add_pictures(void)
         for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
             char name[64];
             snprintf(name, sizeof name, "%03d%s", i * 100 + (int)r, rows[r].name);
-            add(archive, name, rows[r].file->bytes, rows[r].size);
+            shard_put(archive, name, rows[r].file->bytes, rows[r].size);
         }
-        add(archive, "web.webp", "RIFF....WEBPVP8 ", 16);
-        add(archive, "noise.jpg", "noise, and no picture", 21);
+        shard_put(archive, "web.webp", "RIFF....WEBPVP8 ", 16);
+        shard_put(archive, "noise.jpg", "noise, and no picture", 21);
     }
     archive_write_close(archive);
     archive_write_free(archive);

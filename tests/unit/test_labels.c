@@ -1,9 +1,8 @@
 /* Labels out of shards' names and json members, classes' names, and labels that are saved. */
 #include "unit.h"
 
-#include "shard.h"
+#include "opened.h"
 
-#include "../../core/dataset.h"
 #include "../../core/json_labels.h"
 
 #include <errno.h>
@@ -15,41 +14,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct shard_folder folder;
-static struct config config;
-static struct dataset set;
+static struct opened on;
 
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void begin(void)
-{
-    report_watch(NULL);
-    folder_make(&folder);
-    config_init(&config);
-    cr_assert_eq(config_set(&config, "index", "none", "-o", "/"), 0);
-}
-
-static int open_with(const char *options)
-{
-    cr_assert_eq(config_set_options(&config, options, "/"), 0);
-    for (size_t i = config.shards.count; i < folder.shards.count; i++)
-        cr_assert_eq(shards_add(&config.shards, folder.shards.paths[i], "/"), 0);
-    return dataset_open(&set, &config);
-}
-
-static void end(void)
-{
-    dataset_close(&set);
-    config_close(&config);
-    folder_remove(&folder);
-    report_stop();
-}
-
 static void labels_are(size_t count, const int64_t *labels)
 {
-    cr_assert_eq(set.index->sample_count, count);
+    cr_assert_eq(on.set.index->sample_count, count);
     for (size_t i = 0; i < count; i++)
-        cr_assert(set.labels.of[i] == labels[i], "sample %d", (int)i);
+        cr_assert(on.set.labels.of[i] == labels[i], "sample %d", (int)i);
 }
 
 #define LABELS_ARE(...)                                                                            \
@@ -60,38 +33,38 @@ Test(labels, a_shards_whole_name_without_its_ending_is_the_class)
 {
     char options[128];
 
-    begin();
-    folder_add_tar(&folder, "n02.tar", "ustar", LIST("a.jpg", "1", "b.jpg", "1"));
-    folder_add_tar(&folder, "n01-0007.v2.tar", "ustar", LIST("x/a.jpg", "2", "x/a.cls", "9"));
-    folder_add_tar(&folder, "bare", "ustar", LIST("a.jpg", "3"));
-    folder_add_tar(&folder, "n10.tgz", "gzip", LIST("a.jpg", "4"));
-    snprintf(options, sizeof options, "label=shard,unpacked=%s", folder.path);
-    cr_assert_eq(open_with(options), 0);
-    cr_assert_str_eq(set.labels.source_text, "shard");
-    cr_assert(set.labels.named);
+    opened_begin(&on);
+    folder_add_tar(&on.folder, "n02.tar", "ustar", LIST("a.jpg", "1", "b.jpg", "1"));
+    folder_add_tar(&on.folder, "n01-0007.v2.tar", "ustar", LIST("x/a.jpg", "2", "x/a.cls", "9"));
+    folder_add_tar(&on.folder, "bare", "ustar", LIST("a.jpg", "3"));
+    folder_add_tar(&on.folder, "n10.tgz", "gzip", LIST("a.jpg", "4"));
+    snprintf(options, sizeof options, "label=shard,unpacked=%s", on.folder.path);
+    cr_assert_eq(opened_open(&on, options), 0);
+    cr_assert_str_eq(on.set.labels.source_text, "shard");
+    cr_assert(on.set.labels.named);
     LABELS_ARE(2, 2, 1, 0, 3);
-    cr_assert_eq(set.labels.class_count, 4);
-    cr_assert_str_eq(labels_class_name(&set.labels, 0), "bare");
-    cr_assert_str_eq(labels_class_name(&set.labels, 1), "n01-0007.v2");
-    cr_assert_str_eq(labels_class_name(&set.labels, 2), "n02");
-    cr_assert_str_eq(labels_class_name(&set.labels, 3), "n10");
-    cr_assert(set.makes_cls);
-    end();
+    cr_assert_eq(on.set.labels.class_count, 4);
+    cr_assert_str_eq(labels_class_name(&on.set.labels, 0), "bare");
+    cr_assert_str_eq(labels_class_name(&on.set.labels, 1), "n01-0007.v2");
+    cr_assert_str_eq(labels_class_name(&on.set.labels, 2), "n02");
+    cr_assert_str_eq(labels_class_name(&on.set.labels, 3), "n10");
+    cr_assert(on.set.makes_cls);
+    opened_end(&on);
 }
 
 Test(labels, numbers_as_shards_names_are_the_labels_also_past_empty_shards_and_left_out_samples)
 {
-    begin();
-    folder_add_tar(&folder, "07.tar", "ustar", LIST("a.jpg", "1", "b.txt", "1"));
-    folder_add_tar(&folder, "5.tar", "ustar", LIST("._a", "1"));
-    folder_add_tar(&folder, "6.tar", "ustar", LIST("b.txt", "1"));
-    folder_add_tar(&folder, "3.tar", "ustar", LIST("c.jpg", "1", "d.jpg", "1"));
-    cr_assert_eq(open_with("label=shard,fields=jpg"), 0);
+    opened_begin(&on);
+    folder_add_tar(&on.folder, "07.tar", "ustar", LIST("a.jpg", "1", "b.txt", "1"));
+    folder_add_tar(&on.folder, "5.tar", "ustar", LIST("._a", "1"));
+    folder_add_tar(&on.folder, "6.tar", "ustar", LIST("b.txt", "1"));
+    folder_add_tar(&on.folder, "3.tar", "ustar", LIST("c.jpg", "1", "d.jpg", "1"));
+    cr_assert_eq(opened_open(&on, "label=shard,fields=jpg"), 0);
     LABELS_ARE(7, 3, 3);
-    cr_assert_eq(set.labels.least, 3);
-    cr_assert_eq(set.labels.most, 7);
-    cr_assert(labels_class_name(&set.labels, 0) == NULL);
-    end();
+    cr_assert_eq(on.set.labels.least, 3);
+    cr_assert_eq(on.set.labels.most, 7);
+    cr_assert(labels_class_name(&on.set.labels, 0) == NULL);
+    opened_end(&on);
 }
 
 /* The text that a member gives; "?WHY" where it is no label. */
@@ -165,60 +138,60 @@ Test(labels, a_json_text_of_255_bytes_is_a_class_and_a_longer_one_is_none)
 
 Test(labels, json_integers_are_labels_and_do_not_need_to_appear)
 {
-    begin();
-    folder_add_tar(&folder, "a.tar", "ustar",
+    opened_begin(&on);
+    folder_add_tar(&on.folder, "a.tar", "ustar",
                    LIST("a.jpg", "1", "a.json", "{\"m\": {\"l\": 12}}", "b.json",
                         "{\"m\": {\"l\": 4}}", "b.jpg", "1", "x.json", "{}"));
-    folder_add_tar(&folder, "b.tar", "ustar",
+    folder_add_tar(&on.folder, "b.tar", "ustar",
                    LIST("c.cls", "1", "c.jpg", "1", "c.json", "{\"m\": {\"l\": \"5\"}}"));
-    cr_assert_eq(open_with("label=json:m.l,fields=jpg:cls"), 0);
+    cr_assert_eq(opened_open(&on, "label=json:m.l,fields=jpg:cls"), 0);
     LABELS_ARE(12, 4, 5);
-    cr_assert(!set.labels.named);
-    cr_assert_str_eq(set.labels.source_text, "json:m.l");
-    cr_assert_eq(set.index->problems[INDEX_NO_LABEL], 0);
-    end();
+    cr_assert(!on.set.labels.named);
+    cr_assert_str_eq(on.set.labels.source_text, "json:m.l");
+    cr_assert_eq(on.set.index->problems[INDEX_NO_LABEL], 0);
+    opened_end(&on);
 }
 
 Test(labels, json_strings_are_numbered_and_those_without_are_counted_and_the_first_one_named)
 {
-    begin();
-    folder_add_tar(&folder, "a.tar", "ustar",
+    opened_begin(&on);
+    folder_add_tar(&on.folder, "a.tar", "ustar",
                    LIST("a.json", "{\"l\": \"zebra\"}", "d/b.json", "{\"l\": 1.5}", "c.jpg", "1"));
     folder_add_tar(
-        &folder, "b.tar", "ustar",
+        &on.folder, "b.tar", "ustar",
         LIST("a.json", "{\"l\": \"ant\"}", "b.json", "{\"l\": \"zebra\"}", "c.json", "{"));
-    cr_assert_eq(open_with("label=json:l"), 0);
+    cr_assert_eq(opened_open(&on, "label=json:l"), 0);
     LABELS_ARE(1, NONE, NONE, 0, 1, NONE);
-    cr_assert_eq(set.index->problems[INDEX_NO_LABEL], 3);
+    cr_assert_eq(on.set.index->problems[INDEX_NO_LABEL], 3);
     cr_assert(report_watch("label=json:l: 3 of 6 samples have no label") != NULL);
     cr_assert(report_watch("the first is d/b in ") != NULL);
     cr_assert(report_watch("a.tar: the value is a number with a fraction") != NULL);
-    cr_assert_str_eq(labels_class_name(&set.labels, 1), "zebra");
-    end();
+    cr_assert_str_eq(labels_class_name(&on.set.labels, 1), "zebra");
+    opened_end(&on);
 }
 
 Test(labels, a_key_that_no_json_has_is_an_error_that_says_so)
 {
-    begin();
-    folder_add_tar(&folder, "a.tar", "ustar", LIST("a.json", "{\"l\": 1}", "b.json", "{}"));
-    cr_assert_eq(open_with("label=json:meta.l"), -ENODATA);
+    opened_begin(&on);
+    folder_add_tar(&on.folder, "a.tar", "ustar", LIST("a.json", "{\"l\": 1}", "b.json", "{}"));
+    cr_assert_eq(opened_open(&on, "label=json:meta.l"), -ENODATA);
     cr_assert(report_watch("label=json:meta.l: no sample has one; the first is a in ") != NULL);
     cr_assert(report_watch("its json has no such key") != NULL);
-    end();
-    begin();
-    folder_add_tar(&folder, "a.tar", "ustar", LIST("a.jpg", "1", "b.jpg", "1"));
-    cr_assert_eq(open_with("label=json:l"), -ENODATA);
+    opened_end(&on);
+    opened_begin(&on);
+    folder_add_tar(&on.folder, "a.tar", "ustar", LIST("a.jpg", "1", "b.jpg", "1"));
+    cr_assert_eq(opened_open(&on, "label=json:l"), -ENODATA);
     cr_assert(report_watch("it has no json member") != NULL);
-    end();
+    opened_end(&on);
 }
 
 static void fingerprint_of(const char *options, char to[DATASET_FINGERPRINT_BYTES])
 {
-    begin();
-    folder_add_tar(&folder, "a.tar", "ustar", LIST("a.json", "{\"l\": 1, \"m\": 1}"));
-    cr_assert_eq(open_with(options), 0);
-    memcpy(to, set.fingerprint, DATASET_FINGERPRINT_BYTES);
-    end();
+    opened_begin(&on);
+    folder_add_tar(&on.folder, "a.tar", "ustar", LIST("a.json", "{\"l\": 1, \"m\": 1}"));
+    cr_assert_eq(opened_open(&on, options), 0);
+    memcpy(to, on.set.fingerprint, DATASET_FINGERPRINT_BYTES);
+    opened_end(&on);
 }
 
 Test(labels, the_fingerprint_covers_where_they_come_from_and_the_json_key)
@@ -244,7 +217,7 @@ Test(labels, json_members_are_read_wherever_they_stand)
     char *large = malloc(LARGE + 64), *wide = malloc(40000);
     int64_t expected[COUNT];
 
-    begin();
+    opened_begin(&on);
     memset(large, ' ', LARGE);
     memset(wide, 'w', 39999);
     wide[39999] = '\0';
@@ -261,8 +234,8 @@ Test(labels, json_members_are_read_wherever_they_stand)
         if (members[4 * i + 3] == large)
             free(text);
     }
-    folder_add_tar(&folder, "a.tar", "ustar", members);
-    cr_assert_eq(open_with("label=json:l"), 0);
+    folder_add_tar(&on.folder, "a.tar", "ustar", members);
+    cr_assert_eq(opened_open(&on, "label=json:l"), 0);
     labels_are(COUNT, expected);
     for (int i = 0; i < 4 * COUNT; i++)
         if (i % 4 != 1 && members[i] != large)
@@ -270,7 +243,7 @@ Test(labels, json_members_are_read_wherever_they_stand)
     free(members);
     free(large);
     free(wide);
-    end();
+    opened_end(&on);
 }
 
 /* The one file of labels in the folder. */
@@ -280,7 +253,7 @@ static const char *saved_labels(void)
     char pattern[128];
     glob_t found;
 
-    snprintf(pattern, sizeof pattern, "%s/set.index.*.labels*", folder.path);
+    snprintf(pattern, sizeof pattern, "%s/set.index.*.labels*", on.folder.path);
     cr_assert_eq(glob(pattern, 0, NULL, &found), 0);
     cr_assert_eq(found.gl_pathc, 1);
     snprintf(path, sizeof path, "%s", found.gl_pathv[0]);
@@ -292,9 +265,9 @@ static void reopen(const char *options)
 {
     char with[256];
 
-    snprintf(with, sizeof with, "index=%s/set.index,%s", folder.path, options);
-    dataset_close(&set);
-    cr_assert_eq(open_with(with), 0);
+    snprintf(with, sizeof with, "index=%s/set.index,%s", on.folder.path, options);
+    dataset_close(&on.set);
+    cr_assert_eq(opened_open(&on, with), 0);
 }
 
 static ino_t inode_of(const char *path)
@@ -307,9 +280,9 @@ static ino_t inode_of(const char *path)
 
 static void begin_saved(void)
 {
-    begin();
+    opened_begin(&on);
     folder_add_tar(
-        &folder, "a.tar", "ustar",
+        &on.folder, "a.tar", "ustar",
         LIST("a.json", "{\"l\": 4, \"m\": 1}", "b.json", "{\"l\": 6, \"m\": 2}", "c.jpg", "1"));
     reopen("label=json:l");
     LABELS_ARE(4, 6, NONE);
@@ -337,7 +310,7 @@ Test(labels, json_labels_are_saved_beside_the_index_and_not_read_again)
     LABELS_ARE(4, 6, NONE);
     cr_assert_eq(inode_of(saved_labels()), before);
     cr_assert(report_watch("the first is c in ") != NULL);
-    end();
+    opened_end(&on);
 }
 
 Test(labels, saved_ones_of_another_key_or_shard_are_not_taken)
@@ -353,14 +326,14 @@ Test(labels, saved_ones_of_another_key_or_shard_are_not_taken)
     cr_assert_eq(rename(saved_labels(), first), 0);
     reopen("label=json:l");
     LABELS_ARE(4, 6, NONE);
-    cr_assert_eq(unlink(folder.shards.paths[0]), 0);
-    shards_close(&folder.shards);
+    cr_assert_eq(unlink(on.folder.shards.paths[0]), 0);
+    shards_close(&on.folder.shards);
     folder_add_tar(
-        &folder, "a.tar", "ustar",
+        &on.folder, "a.tar", "ustar",
         LIST("a.json", "{\"l\": 9, \"m\": 1}", "b.json", "{\"l\": 6, \"m\": 2}", "c.jpg", "1"));
     reopen("label=json:l");
     LABELS_ARE(9, 6, NONE);
-    end();
+    opened_end(&on);
 }
 
 Test(labels, a_damaged_file_of_labels_is_made_anew)
@@ -389,7 +362,7 @@ Test(labels, a_damaged_file_of_labels_is_made_anew)
         LABELS_ARE(4, 6, NONE);
         cr_assert_eq(stat(saved_labels(), &status), 0);
     }
-    end();
+    opened_end(&on);
 }
 
 Test(labels, somebody_elses_file_at_their_place_stays)
@@ -406,5 +379,5 @@ Test(labels, somebody_elses_file_at_their_place_stays)
     cr_assert_eq(pread(fd, text, 17, 0), 17);
     close(fd);
     cr_assert_str_eq(text, "notes, not labels");
-    end();
+    opened_end(&on);
 }

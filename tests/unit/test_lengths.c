@@ -75,19 +75,6 @@ static void make_pictures(void)
     picture_orient(&files[7], 6, true);
 }
 
-static void add(struct archive *archive, const char *name, const void *bytes, size_t size)
-{
-    struct archive_entry *entry = archive_entry_new();
-
-    archive_entry_set_pathname(entry, name);
-    archive_entry_set_filetype(entry, AE_IFREG);
-    archive_entry_set_perm(entry, 0644);
-    archive_entry_set_size(entry, (la_int64_t)size);
-    cr_assert_eq(archive_write_header(archive, entry), ARCHIVE_OK);
-    cr_assert_eq(archive_write_data(archive, bytes, size), (la_ssize_t)size);
-    archive_entry_free(entry);
-}
-
 /* A sample of each kind, in so many rounds, and after each third one a sample without a picture,
  * which `fields=` leaves out. `bad`: one more, of these bytes. */
 static void make_shard(int rounds, const char *bad, size_t bad_size)
@@ -101,15 +88,15 @@ static void make_shard(int rounds, const char *bad, size_t bad_size)
     for (int i = 0; i < rounds * KINDS; i++) {
         bool png = i % KINDS == 4 || i % KINDS == 5;
         snprintf(key, sizeof key, "%05d.txt", i);
-        add(archive, key, "text", 4);
+        shard_put(archive, key, "text", 4);
         snprintf(key, sizeof key, "%05d.%s", i, png ? "png" : "jpg");
-        add(archive, key, files[i % KINDS].bytes, files[i % KINDS].size);
+        shard_put(archive, key, files[i % KINDS].bytes, files[i % KINDS].size);
         snprintf(key, sizeof key, "%05dx.txt", i);
         if (i % 3 == 0)
-            add(archive, key, "text", 4);
+            shard_put(archive, key, "text", 4);
     }
     if (bad)
-        add(archive, "bad.jpg", bad, bad_size);
+        shard_put(archive, "bad.jpg", bad, bad_size);
     archive_write_close(archive);
     archive_write_free(archive);
     cr_assert_eq(shards_add(&folder.shards, file, "/"), 0);

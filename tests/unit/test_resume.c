@@ -2,12 +2,10 @@
  * what a switch into the midst of an epoch leaves behind. */
 #include "unit.h"
 
-#include "shard.h"
+#include "viewed.h"
 
 #include "../../core/report.h"
-#include "../../fs/control.h"
 #include "../../fs/list.h"
-#include "../../fs/view.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,73 +14,30 @@
 
 enum { SAMPLES = 30 };
 
-static struct shard_folder folder;
-static struct config config;
-static struct dataset set;
-static struct epochs *epochs;
-static struct view *view;
-static struct reader *reader;
-static struct serve serve;
-static struct control control;
+static struct viewed on;
 
 static void begin(const char *options)
 {
     char *members[2 * SAMPLES + 1];
 
-    report_watch(NULL);
-    folder_make(&folder);
-    config_init(&config);
-    cr_assert_eq(config_set(&config, "index", "none", "-o", "/"), 0);
-    cr_assert_eq(config_set_options(&config, options, "/"), 0);
+    opened_begin(&on.data);
     for (int i = 0; i < SAMPLES; i++) {
         cr_assert(asprintf(&members[2 * i], "k%d.jpg", i) > 0);
         cr_assert(asprintf(&members[2 * i + 1], "picture %d", i) > 0);
     }
     members[2 * SAMPLES] = NULL;
-    folder_add_tar(&folder, "a.tar", "ustar", (const char *const *)members);
+    folder_add_tar(&on.data.folder, "a.tar", "ustar", (const char *const *)members);
     for (int i = 0; i < 2 * SAMPLES; i++)
         free(members[i]);
-    cr_assert_eq(shards_add(&config.shards, folder.shards.paths[0], "/"), 0);
-    cr_assert_eq(config_settle(&config), 0);
-    cr_assert_eq(dataset_open(&set, &config), 0);
-    cr_assert_eq(epochs_open(&epochs, &config.order, &set.basis.order, config.epoch), 0);
-    cr_assert_eq(reader_open(&reader, set.index, 0, READER_DIRECT_AUTO), 0);
-    control = (struct control){&set, epochs, reader, &serve, 0};
-    cr_assert_eq(view_open(&view, &set, epochs, control_text, &control), 0);
-}
-
-static void end(void)
-{
-    view_close(view);
-    reader_close(reader);
-    epochs_close(epochs);
-    dataset_close(&set);
-    config_close(&config);
-    folder_remove(&folder);
-    report_stop();
-}
-
-/* Follows a path from the root; its inode, or 0 where a name is not there. */
-static uint64_t walk_path(const char *path)
-{
-    char copy[512], *rest = copy, *name;
-    uint64_t inode = VIEW_ROOT_INODE;
-
-    snprintf(copy, sizeof copy, "%s", path);
-    while ((name = strsep(&rest, "/"))) {
-        struct view_node *node = view_node(view, inode);
-        if (!node || view_lookup(view, node, name, &inode) != 0)
-            return 0;
-    }
-    return inode;
+    viewed_open(&on, options);
 }
 
 static struct view_node *node_at(const char *path)
 {
-    uint64_t inode = walk_path(path);
+    uint64_t inode = viewed_walk(&on, path);
 
     cr_assert(inode != 0, "%s", path);
-    return view_node(view, inode);
+    return view_node(on.view, inode);
 }
 
 static uint64_t chance = 1;
@@ -110,7 +65,7 @@ Test(grammar, every_share_is_read_back_from_its_spelling)
     char name[GRAMMAR_SHARE_BYTES], again[GRAMMAR_SHARE_BYTES], back[GRAMMAR_SHARE_BYTES];
 
     begin("world=8");
-    grammar = view_grammar(view);
+    grammar = view_grammar(on.view);
     for (int i = 0; i < 200000; i++) {
         struct plan_share share = {.world = i % 3 ? draw(PLAN_WORLD_MAX) + 1 : 8}, found;
         const char *rest;
@@ -133,7 +88,7 @@ Test(grammar, every_share_is_read_back_from_its_spelling)
         grammar_resumed_name(again, share.after, back, sizeof back);
         cr_assert_str_eq(back, name);
     }
-    end();
+    viewed_end(&on);
 }
 
 Test(grammar, the_longest_name_fits)
@@ -143,9 +98,9 @@ Test(grammar, the_longest_name_fits)
     char name[GRAMMAR_SHARE_BYTES];
 
     begin("");
-    cr_assert(grammar_share_name(view_grammar(view), &share, name) + strlen(".classes") <
+    cr_assert(grammar_share_name(view_grammar(on.view), &share, name) + strlen(".classes") <
               sizeof name);
-    end();
+    viewed_end(&on);
 }
 
 /* A job makes names of its settings: what is the default may be spelled out. */
@@ -154,18 +109,18 @@ Test(grammar, what_may_be_left_out_may_stand)
     struct plan_share share;
 
     begin("world=8");
-    cr_assert(grammar_parse_share(view_grammar(view), "rank-3-of-8.after-0.part-1-of-2.by-1", true,
-                                  &share));
+    cr_assert(grammar_parse_share(view_grammar(on.view), "rank-3-of-8.after-0.part-1-of-2.by-1",
+                                  true, &share));
     cr_assert(are_equal(&share, &(struct plan_share){3, 8, 0, 1, 2, 1}));
     cr_assert_str_eq(
-        grammar_parse_share(view_grammar(view), "rank-3.part-1-of-2.tar", true, &share), ".tar");
+        grammar_parse_share(view_grammar(on.view), "rank-3.part-1-of-2.tar", true, &share), ".tar");
     cr_assert(are_equal(&share, &(struct plan_share){3, 8, 0, 1, 2, 1}));
-    end();
+    viewed_end(&on);
 }
 
 static int parse(const char *text, struct epochs_at *at)
 {
-    return control_parse(&set, "epoch", text, strlen(text), at);
+    return control_parse(&on.data.set, "epoch", text, strlen(text), at);
 }
 
 Test(control, takes_an_epoch_and_where_it_is_resumed_and_nothing_else)
@@ -210,8 +165,8 @@ Test(control, takes_an_epoch_and_where_it_is_resumed_and_nothing_else)
     begin("");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         cr_assert_eq(parse(bad[i], &at), -EINVAL, "'%s'", bad[i]);
-    cr_assert_eq(control_parse(&set, "epoch", "7\0", 2, &at), -EINVAL);
-    cr_assert_eq(control_parse(&set, "epoch", "7 after 5\0", 10, &at), -EINVAL);
+    cr_assert_eq(control_parse(&on.data.set, "epoch", "7\0", 2, &at), -EINVAL);
+    cr_assert_eq(control_parse(&on.data.set, "epoch", "7 after 5\0", 10, &at), -EINVAL);
     cr_assert_eq(parse("7\n", &at), 0);
     cr_assert(at.epoch == 7 && at.after == 0);
     cr_assert_eq(parse("9223372036854775807", &at), 0);
@@ -220,7 +175,7 @@ Test(control, takes_an_epoch_and_where_it_is_resumed_and_nothing_else)
     cr_assert(at.epoch == ORDER_EPOCH_MAX && at.after == 30);
     cr_assert_eq(parse("0 after 0\n", &at), 0);
     cr_assert(at.epoch == 0 && at.after == 0);
-    end();
+    viewed_end(&on);
 }
 
 static char line[1024];
@@ -240,15 +195,15 @@ Test(control, says_why_an_epoch_is_not_resumed_there)
     cr_assert_eq(parse("3 after 17", &at), 0);
     cr_assert_eq(parse("3 after 18", &at), -EINVAL);
     cr_assert(strstr(line, "epoch: 3 after 18: an epoch has 17 samples"), "%s", line);
-    end();
+    viewed_end(&on);
     begin("order=contiguous,world=3");
     report_to_sink(keep_line, NULL);
     cr_assert_eq(parse("3 after 0", &at), 0);
     cr_assert_eq(parse("3 after 1", &at), -EINVAL);
     cr_assert(strstr(line, "epoch: 3 after 1: order=contiguous cannot be resumed"), "%s", line);
-    cr_assert_eq(walk_path("epoch-3/rank-0.after-1"), 0);
-    cr_assert(walk_path("epoch-3/rank-0.part-1-of-2.by-4") != 0);
-    end();
+    cr_assert_eq(viewed_walk(&on, "epoch-3/rank-0.after-1"), 0);
+    cr_assert(viewed_walk(&on, "epoch-3/rank-0.part-1-of-2.by-4") != 0);
+    viewed_end(&on);
 }
 
 static void move_to(bool all, uint64_t rank, uint64_t world, struct epochs_at at, size_t expected)
@@ -256,7 +211,7 @@ static void move_to(bool all, uint64_t rank, uint64_t world, struct epochs_at at
     struct view_left *left;
     size_t count;
 
-    cr_assert_eq(view_move(view, all, rank, world, at, &left, &count), 0);
+    cr_assert_eq(view_move(on.view, all, rank, world, at, &left, &count), 0);
     cr_assert_eq(count, expected, "%zu left behind, not %zu", count, expected);
     free(left);
 }
@@ -270,8 +225,8 @@ Test(view, a_resumed_rank_shows_the_tail_in_current_with_all_its_parts)
     part = node_at("current/rank-1-of-2.part-2-of-3.by-4.list");
     other = node_at("current/rank-0.keys");
     move_to(false, 1, 2, (struct epochs_at){0, 11}, 2);
-    cr_assert(walk_path("current/rank-1") != whole->inode);
-    cr_assert_eq(walk_path("current/rank-0.keys"), other->inode);
+    cr_assert(viewed_walk(&on, "current/rank-1") != whole->inode);
+    cr_assert_eq(viewed_walk(&on, "current/rank-0.keys"), other->inode);
     cr_assert_eq(whole->plan.share.after, 0, "an open folder stays with what it was");
     whole = node_at("current/rank-1");
     cr_assert(whole->epoch == 0 && whole->plan.share.after == 11 && whole->plan.length == 10);
@@ -290,7 +245,7 @@ Test(view, a_resumed_rank_shows_the_tail_in_current_with_all_its_parts)
     move_to(true, 0, 0, (struct epochs_at){3, 0}, 1);
     cr_assert_eq(node_at("current/rank-0")->plan.length, 15);
     cr_assert_str_eq(node_at(".control/rank-1.epoch")->text, "3\n");
-    end();
+    viewed_end(&on);
 }
 
 /* Where a list leads, each file is what stands at that position. */
@@ -311,8 +266,8 @@ Test(list, of_a_resumed_epoch_names_its_own_folder)
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         struct view_node *node = node_at(lists[i][0]);
         uint64_t position = 0, bytes;
-        cr_assert_eq(list_prepare(view, node), 0);
-        bytes = (uint64_t)list_read(view, node, text, sizeof text - 1, 0);
+        cr_assert_eq(list_prepare(on.view, node), 0);
+        bytes = (uint64_t)list_read(on.view, node, text, sizeof text - 1, 0);
         text[bytes] = '\0';
         cr_assert_eq(bytes, node->made_bytes);
         cr_assert(strncmp(text, lists[i][1], strlen(lists[i][1])) == 0, "%s", text);
@@ -322,11 +277,11 @@ Test(list, of_a_resumed_epoch_names_its_own_folder)
             *past = '\0';
             snprintf(path, sizeof path, "%s", at + strlen("../"));
             snprintf(here, sizeof here, "%.*s%s", (int)name, lists[i][0], strrchr(at, '/'));
-            cr_assert(rank < name && walk_path(here) != 0, "%s", here);
-            cr_assert_eq(walk_path(path), walk_path(here), "%s, not %s", path, here);
+            cr_assert(rank < name && viewed_walk(&on, here) != 0, "%s", here);
+            cr_assert_eq(viewed_walk(&on, path), viewed_walk(&on, here), "%s, not %s", path, here);
             at = past + 1;
         }
         cr_assert_eq(position, node->plan.length);
     }
-    end();
+    viewed_end(&on);
 }

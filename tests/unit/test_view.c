@@ -2,12 +2,10 @@
  */
 #include "unit.h"
 
-#include "shard.h"
+#include "viewed.h"
 
-#include "../../fs/control.h"
 #include "../../fs/list.h"
 #include "../../fs/listing.h"
-#include "../../fs/view.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -17,24 +15,13 @@
 
 enum { SAMPLES = 23 };
 
-static struct shard_folder folder;
-static struct config config;
-static struct dataset set;
-static struct epochs *epochs;
-static struct view *view;
-static struct reader *reader;
-static struct serve serve;
-static struct control control;
+static struct viewed on;
 
 static void begin(const char *options)
 {
     char *members[4 * SAMPLES + 1];
 
-    report_watch(NULL);
-    folder_make(&folder);
-    config_init(&config);
-    cr_assert_eq(config_set(&config, "index", "none", "-o", "/"), 0);
-    cr_assert_eq(config_set_options(&config, options, "/"), 0);
+    opened_begin(&on.data);
     for (int i = 0; i < SAMPLES; i++) {
         cr_assert(asprintf(&members[4 * i], "d/k%d.x.jpg", i) > 0);
         cr_assert(asprintf(&members[4 * i + 1], "picture %d", i) > 0);
@@ -42,41 +29,10 @@ static void begin(const char *options)
         cr_assert(asprintf(&members[4 * i + 3], "%d", i * 100) > 0);
     }
     members[4 * SAMPLES] = NULL;
-    folder_add_tar(&folder, "a.tar", "ustar", (const char *const *)members);
+    folder_add_tar(&on.data.folder, "a.tar", "ustar", (const char *const *)members);
     for (int i = 0; i < 4 * SAMPLES; i++)
         free(members[i]);
-    cr_assert_eq(shards_add(&config.shards, folder.shards.paths[0], "/"), 0);
-    cr_assert_eq(dataset_open(&set, &config), 0);
-    cr_assert_eq(epochs_open(&epochs, &config.order, &set.basis.order, config.epoch), 0);
-    cr_assert_eq(reader_open(&reader, set.index, 0, READER_DIRECT_AUTO), 0);
-    control = (struct control){&set, epochs, reader, &serve, 0};
-    cr_assert_eq(view_open(&view, &set, epochs, control_text, &control), 0);
-}
-
-static void end(void)
-{
-    view_close(view);
-    reader_close(reader);
-    epochs_close(epochs);
-    dataset_close(&set);
-    config_close(&config);
-    folder_remove(&folder);
-    report_stop();
-}
-
-/* Follows a path from the root; its inode, or 0 where a name is not there. */
-static uint64_t walk_path(const char *path)
-{
-    char copy[512], *rest = copy, *name;
-    uint64_t inode = VIEW_ROOT_INODE;
-
-    snprintf(copy, sizeof copy, "%s", path);
-    while ((name = strsep(&rest, "/"))) {
-        struct view_node *node = view_node(view, inode);
-        if (!node || view_lookup(view, node, name, &inode) != 0)
-            return 0;
-    }
-    return inode;
+    viewed_open(&on, options);
 }
 
 Test(view, only_the_canonical_spelling_of_a_name_exists)
@@ -159,10 +115,10 @@ Test(view, only_the_canonical_spelling_of_a_name_exists)
 
     begin("world=2");
     for (size_t i = 0; i < sizeof there / sizeof *there; i++)
-        cr_assert(walk_path(there[i]) != 0, "%s", there[i]);
+        cr_assert(viewed_walk(&on, there[i]) != 0, "%s", there[i]);
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
-        cr_assert_eq(walk_path(absent[i]), 0, "%s", absent[i]);
-    end();
+        cr_assert_eq(viewed_walk(&on, absent[i]), 0, "%s", absent[i]);
+    viewed_end(&on);
 }
 
 Test(view, sample_names_are_spelled_one_way)
@@ -176,18 +132,18 @@ Test(view, sample_names_are_spelled_one_way)
     begin("order=sequential");
     for (size_t i = 0; i < sizeof there / sizeof *there; i++) {
         snprintf(path, sizeof path, "current/rank-0/%s", there[i]);
-        cr_assert(walk_path(path) != 0, "%s", path);
+        cr_assert(viewed_walk(&on, path) != 0, "%s", path);
     }
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
         snprintf(path, sizeof path, "current/rank-0/%s", absent[i]);
-        cr_assert_eq(walk_path(path), 0, "%s", path);
+        cr_assert_eq(viewed_walk(&on, path), 0, "%s", path);
     }
-    cr_assert(walk_path("current/rank-0.keys/00000007_d_k7.x.jpg") != 0);
-    cr_assert_eq(walk_path("current/rank-0.keys/00000007_d_k8.x.jpg"), 0);
-    cr_assert_eq(walk_path("current/rank-0.keys/00000007.x.jpg"), 0);
-    cr_assert_eq(walk_path("current/rank-0/00000007.cls"),
-                 walk_path("epoch-9/rank-0-of-1.keys/00000007_d_k7.cls"));
-    end();
+    cr_assert(viewed_walk(&on, "current/rank-0.keys/00000007_d_k7.x.jpg") != 0);
+    cr_assert_eq(viewed_walk(&on, "current/rank-0.keys/00000007_d_k8.x.jpg"), 0);
+    cr_assert_eq(viewed_walk(&on, "current/rank-0.keys/00000007.x.jpg"), 0);
+    cr_assert_eq(viewed_walk(&on, "current/rank-0/00000007.cls"),
+                 viewed_walk(&on, "epoch-9/rank-0-of-1.keys/00000007_d_k7.cls"));
+    viewed_end(&on);
 }
 
 struct taken {
@@ -215,7 +171,8 @@ static struct taken *list_from(const char *path, int64_t offset, size_t most)
 
     taken.count = 0;
     taken.most = most;
-    cr_assert_eq(listing_give(view, view_node(view, walk_path(path)), offset, take, &taken), 0);
+    cr_assert_eq(
+        listing_give(on.view, view_node(on.view, viewed_walk(&on, path)), offset, take, &taken), 0);
     return &taken;
 }
 
@@ -232,10 +189,10 @@ Test(listing, is_in_name_order_and_leads_where_lookup_does)
         for (size_t i = 2; i < taken->count; i++) {
             cr_assert(i == 2 || strcmp(taken->names[i - 1], taken->names[i]) < 0);
             snprintf(path, sizeof path, "current/%s/%s", views[v], taken->names[i]);
-            cr_assert_eq(walk_path(path), taken->inodes[i], "%s", path);
+            cr_assert_eq(viewed_walk(&on, path), taken->inodes[i], "%s", path);
         }
     }
-    end();
+    viewed_end(&on);
 }
 
 Test(listing, goes_on_from_every_offset)
@@ -261,9 +218,10 @@ Test(listing, goes_on_from_every_offset)
         }
     }
     whole = *list_from("current/rank-0", 0, 256);
-    cr_assert_eq(listing_give(view, view_node(view, walk_path("current")), -5, take, &whole),
-                 -EINVAL);
-    end();
+    cr_assert_eq(
+        listing_give(on.view, view_node(on.view, viewed_walk(&on, "current")), -5, take, &whole),
+        -EINVAL);
+    viewed_end(&on);
 }
 
 /* Labels are 0, 100, ... 2200: too far from each other for a folder each between. */
@@ -288,11 +246,11 @@ Test(listing, of_classes_together_is_that_of_the_rank)
             cr_assert(same < whole.count && whole.inodes[same] == taken->inodes[i]);
             snprintf(path, sizeof path, "epoch-3/rank-1.classes/%s/%s", folders.names[f],
                      taken->names[i]);
-            cr_assert_eq(walk_path(path), taken->inodes[i], "%s", path);
+            cr_assert_eq(viewed_walk(&on, path), taken->inodes[i], "%s", path);
         }
     }
     cr_assert_eq(files, whole.count - 2);
-    end();
+    viewed_end(&on);
 }
 
 Test(view, what_classes_share_stays_as_long_as_one_of_them)
@@ -302,29 +260,29 @@ Test(view, what_classes_share_stays_as_long_as_one_of_them)
     size_t count, before;
 
     begin("world=2");
-    uint64_t all = walk_path("current/rank-0.classes");
-    uint64_t class = walk_path("current/rank-0.classes/0700");
-    cr_assert_eq(walk_path("current/rank-0.classes/0700"), class);
+    uint64_t all = viewed_walk(&on, "current/rank-0.classes");
+    uint64_t class = viewed_walk(&on, "current/rank-0.classes/0700");
+    cr_assert_eq(viewed_walk(&on, "current/rank-0.classes/0700"), class);
     before = list_from("current/rank-0.classes/0700", 0, 256)->count;
-    cr_assert_eq(view_move(view, false, 0, 2, (struct epochs_at){.epoch = 7}, &left, &count), 0);
+    cr_assert_eq(view_move(on.view, false, 0, 2, (struct epochs_at){.epoch = 7}, &left, &count), 0);
     cr_assert_eq(count, 1);
     cr_assert(left[0].folder && left[0].inode == all);
     free(left);
-    cr_assert(walk_path("current/rank-0.classes/0700") != class);
+    cr_assert(viewed_walk(&on, "current/rank-0.classes/0700") != class);
     /* Looked up five times; each of its folders, of which one is left, holds it once more. */
-    view_forget(view, all, 4);
-    cr_assert(view_node(view, all) != NULL);
+    view_forget(on.view, all, 4);
+    cr_assert(view_node(on.view, all) != NULL);
     static struct taken again;
     again = (struct taken){.most = 256};
-    cr_assert_eq(listing_give(view, view_node(view, class), 0, take, &again), 0);
+    cr_assert_eq(listing_give(on.view, view_node(on.view, class), 0, take, &again), 0);
     cr_assert_eq(again.count, before);
-    cr_assert_eq(view_node(view, class)->epoch, 0);
-    view_forget(view, class, 1000);
-    cr_assert(view_node(view, class) == NULL);
-    cr_assert(view_node(view, all) == NULL);
+    cr_assert_eq(view_node(on.view, class)->epoch, 0);
+    view_forget(on.view, class, 1000);
+    cr_assert(view_node(on.view, class) == NULL);
+    cr_assert(view_node(on.view, all) == NULL);
     taken = list_from("current/rank-0.classes/0700", 0, 256);
     cr_assert(taken->count >= 2);
-    end();
+    viewed_end(&on);
 }
 
 Test(view, a_switch_detaches_what_moved_and_nothing_else)
@@ -335,61 +293,63 @@ Test(view, a_switch_detaches_what_moved_and_nothing_else)
     size_t count;
 
     begin("world=2");
-    uint64_t zero = walk_path("current/rank-0"), one = walk_path("current/rank-1"),
-             fixed = walk_path("epoch-0/rank-0"), list = walk_path("current/rank-0.list");
-    view_attic_name(view, zero, attic);
+    uint64_t zero = viewed_walk(&on, "current/rank-0"), one = viewed_walk(&on, "current/rank-1"),
+             fixed = viewed_walk(&on, "epoch-0/rank-0"),
+             list = viewed_walk(&on, "current/rank-0.list");
+    view_attic_name(on.view, zero, attic);
     snprintf(path, sizeof path, "%s/%s", attic, VIEW_ATTIC_ENTRY);
-    cr_assert_eq(walk_path(path), 0, "not left behind yet");
-    cr_assert_eq(view_move(view, false, 0, 2, to, &left, &count), 0);
+    cr_assert_eq(viewed_walk(&on, path), 0, "not left behind yet");
+    cr_assert_eq(view_move(on.view, false, 0, 2, to, &left, &count), 0);
     cr_assert_eq(count, 2);
     cr_assert_str_eq(left[0].name, "rank-0");
     cr_assert(left[0].folder && left[0].inode == zero);
     cr_assert_str_eq(left[1].name, "rank-0.list");
     cr_assert(!left[1].folder && left[1].inode == list);
     free(left);
-    cr_assert_eq(walk_path(path), zero, "in the attic it is the same inode");
-    cr_assert(walk_path("current/rank-0") != zero);
-    cr_assert(walk_path("current/rank-0.list") != list);
-    cr_assert_eq(walk_path("current/rank-1"), one);
-    cr_assert_eq(walk_path("epoch-0/rank-0"), fixed);
-    cr_assert_eq(view_node(view, zero)->epoch, 0);
-    cr_assert_eq(view_node(view, walk_path("current/rank-0"))->epoch, 7);
+    cr_assert_eq(viewed_walk(&on, path), zero, "in the attic it is the same inode");
+    cr_assert(viewed_walk(&on, "current/rank-0") != zero);
+    cr_assert(viewed_walk(&on, "current/rank-0.list") != list);
+    cr_assert_eq(viewed_walk(&on, "current/rank-1"), one);
+    cr_assert_eq(viewed_walk(&on, "epoch-0/rank-0"), fixed);
+    cr_assert_eq(view_node(on.view, zero)->epoch, 0);
+    cr_assert_eq(view_node(on.view, viewed_walk(&on, "current/rank-0"))->epoch, 7);
     /* The value it has: nothing moves. */
-    cr_assert_eq(view_move(view, false, 0, 2, to, &left, &count), 0);
+    cr_assert_eq(view_move(on.view, false, 0, 2, to, &left, &count), 0);
     cr_assert(left == NULL && count == 0);
     /* Back to the first epoch: a new inode all the same. */
-    cr_assert_eq(view_move(view, true, 0, 0, (struct epochs_at){0}, &left, &count), 0);
+    cr_assert_eq(view_move(on.view, true, 0, 0, (struct epochs_at){0}, &left, &count), 0);
     cr_assert(left != NULL);
     free(left);
-    cr_assert(walk_path("current/rank-0") != zero);
-    cr_assert_eq(walk_path("current/rank-1"), one);
-    end();
+    cr_assert(viewed_walk(&on, "current/rank-0") != zero);
+    cr_assert_eq(viewed_walk(&on, "current/rank-1"), one);
+    viewed_end(&on);
 }
 
 Test(view, nodes_live_until_forgotten)
 {
     begin("world=2");
-    uint64_t inode = walk_path("epoch-5");
-    cr_assert_eq(walk_path("epoch-5"), inode);
-    view_forget(view, inode, 1);
-    cr_assert(view_node(view, inode) != NULL);
-    view_forget(view, inode, 1);
-    cr_assert(view_node(view, inode) == NULL);
-    cr_assert(walk_path("epoch-5") != inode);
-    end();
+    uint64_t inode = viewed_walk(&on, "epoch-5");
+    cr_assert_eq(viewed_walk(&on, "epoch-5"), inode);
+    view_forget(on.view, inode, 1);
+    cr_assert(view_node(on.view, inode) != NULL);
+    view_forget(on.view, inode, 1);
+    cr_assert(view_node(on.view, inode) == NULL);
+    cr_assert(viewed_walk(&on, "epoch-5") != inode);
+    viewed_end(&on);
 }
 
 Test(view, control_files_are_frozen_when_looked_up)
 {
     begin("world=2");
-    uint64_t before = walk_path(".control/epoch");
-    epochs_move_all(epochs, (struct epochs_at){12, 0});
-    uint64_t after = walk_path(".control/epoch");
+    uint64_t before = viewed_walk(&on, ".control/epoch");
+    epochs_move_all(on.epochs, (struct epochs_at){12, 0});
+    uint64_t after = viewed_walk(&on, ".control/epoch");
     cr_assert(before != after);
-    cr_assert_str_eq(view_node(view, before)->text, "0\n");
-    cr_assert_str_eq(view_node(view, after)->text, "12\n");
-    cr_assert(strstr(view_node(view, walk_path(".control/status"))->text, "\"epoch\": 12") != NULL);
-    end();
+    cr_assert_str_eq(view_node(on.view, before)->text, "0\n");
+    cr_assert_str_eq(view_node(on.view, after)->text, "12\n");
+    cr_assert(strstr(view_node(on.view, viewed_walk(&on, ".control/status"))->text,
+                     "\"epoch\": 12") != NULL);
+    viewed_end(&on);
 }
 
 /* cp looks at a file twice, and takes another number for another file. */
@@ -398,12 +358,12 @@ Test(view, a_control_file_shows_one_inode_number_for_each_name)
     struct stat one, two, other;
 
     begin("world=2");
-    cr_assert_eq(view_stat(view, walk_path(".control/status"), &one), 0);
-    cr_assert_eq(view_stat(view, walk_path(".control/status"), &two), 0);
-    cr_assert_eq(view_stat(view, walk_path(".control/rank-1.epoch"), &other), 0);
+    cr_assert_eq(view_stat(on.view, viewed_walk(&on, ".control/status"), &one), 0);
+    cr_assert_eq(view_stat(on.view, viewed_walk(&on, ".control/status"), &two), 0);
+    cr_assert_eq(view_stat(on.view, viewed_walk(&on, ".control/rank-1.epoch"), &other), 0);
     cr_assert_eq(one.st_ino, two.st_ino);
     cr_assert(one.st_ino != other.st_ino);
-    end();
+    viewed_end(&on);
 }
 
 Test(listing, of_a_huge_world_ends)
@@ -412,8 +372,8 @@ Test(listing, of_a_huge_world_ends)
     struct taken *taken = list_from("current", 2 + (int64_t)LISTING_RANKS_MOST * 5 - 5, 256);
     cr_assert_eq(taken->count, 5);
     cr_assert_str_eq(taken->names[4], "rank-65535.tar");
-    cr_assert(walk_path("current/rank-4294967295") != 0);
-    end();
+    cr_assert(viewed_walk(&on, "current/rank-4294967295") != 0);
+    viewed_end(&on);
 }
 
 Test(list, reads_the_same_in_pieces_of_any_size)
@@ -422,22 +382,22 @@ Test(list, reads_the_same_in_pieces_of_any_size)
     char line[128];
 
     begin("world=2,seed=3");
-    struct view_node *node = view_node(view, walk_path("epoch-6/rank-1-of-2.list"));
-    cr_assert_eq(list_prepare(view, node), 0);
+    struct view_node *node = view_node(on.view, viewed_walk(&on, "epoch-6/rank-1-of-2.list"));
+    cr_assert_eq(list_prepare(on.view, node), 0);
     uint64_t size = node->made_bytes;
-    cr_assert_eq(list_read(view, node, whole, sizeof whole, 0), (ssize_t)size);
+    cr_assert_eq(list_read(on.view, node, whole, sizeof whole, 0), (ssize_t)size);
     for (size_t step = 1; step < 90; step += 7) {
         for (uint64_t at = 0; at < size; at += step)
-            cr_assert(list_read(view, node, pieces + at, step, at) > 0);
+            cr_assert(list_read(on.view, node, pieces + at, step, at) > 0);
         cr_assert(memcmp(whole, pieces, size) == 0);
     }
-    cr_assert_eq(list_read(view, node, pieces, 10, size), 0);
-    struct order *order = epochs_get(epochs, 6);
+    cr_assert_eq(list_read(on.view, node, pieces, 10, size), 0);
+    struct order *order = epochs_get(on.epochs, 6);
     snprintf(line, sizeof line, "../epoch-6/rank-1-of-2/00000000.x.jpg %llu\n",
              (unsigned long long)order_sample(order, 1) * 100);
-    epochs_put(epochs, order);
+    epochs_put(on.epochs, order);
     cr_assert(strncmp(whole, line, strlen(line)) == 0, "%s", whole);
-    end();
+    viewed_end(&on);
 }
 
 static void *use_many(void *context)
@@ -446,12 +406,12 @@ static void *use_many(void *context)
 
     for (uint64_t i = 0; i < 600; i++) {
         uint64_t epoch = (start + i * 31) % 300, sum = 0;
-        struct order *order = epochs_get(epochs, epoch);
+        struct order *order = epochs_get(on.epochs, epoch);
         if (!order)
             return "no order";
         for (uint64_t p = 0; p < SAMPLES; p++)
             sum += order_sample(order, p);
-        epochs_put(epochs, order);
+        epochs_put(on.epochs, order);
         if (sum != SAMPLES * (SAMPLES - 1) / 2)
             return "not a permutation";
     }
@@ -475,7 +435,7 @@ Test(epochs, orders_come_and_go_under_many_threads)
         pthread_join(threads[i], &fault);
         cr_assert(fault == NULL, "%s", (char *)fault);
     }
-    end();
+    viewed_end(&on);
 }
 
 /* 32 MiB hold 34 orders of this length. */
@@ -506,15 +466,15 @@ Test(epochs, ranks_have_their_own_until_all_move)
     uint64_t list[8];
 
     begin("world=4,epoch=2");
-    cr_assert_eq(epochs_move_rank(epochs, 1, 4, (struct epochs_at){9, 0}), 0);
-    cr_assert_eq(epochs_move_rank(epochs, 1, 8, (struct epochs_at){5, 11}), 0);
-    cr_assert_eq(epochs_of_rank(epochs, 1, 4).epoch, 9);
-    cr_assert(epochs_are_same(epochs_of_rank(epochs, 1, 8), (struct epochs_at){5, 11}));
-    cr_assert(epochs_are_same(epochs_of_rank(epochs, 0, 4), (struct epochs_at){2, 0}));
-    cr_assert_eq(epochs_list(epochs, list, 8), 3);
+    cr_assert_eq(epochs_move_rank(on.epochs, 1, 4, (struct epochs_at){9, 0}), 0);
+    cr_assert_eq(epochs_move_rank(on.epochs, 1, 8, (struct epochs_at){5, 11}), 0);
+    cr_assert_eq(epochs_of_rank(on.epochs, 1, 4).epoch, 9);
+    cr_assert(epochs_are_same(epochs_of_rank(on.epochs, 1, 8), (struct epochs_at){5, 11}));
+    cr_assert(epochs_are_same(epochs_of_rank(on.epochs, 0, 4), (struct epochs_at){2, 0}));
+    cr_assert_eq(epochs_list(on.epochs, list, 8), 3);
     cr_assert(list[0] == 2 && list[1] == 5 && list[2] == 9);
-    epochs_move_all(epochs, (struct epochs_at){3, 4});
-    cr_assert(epochs_are_same(epochs_of_rank(epochs, 1, 4), (struct epochs_at){3, 4}));
-    cr_assert_eq(epochs_list(epochs, list, 8), 1);
-    end();
+    epochs_move_all(on.epochs, (struct epochs_at){3, 4});
+    cr_assert(epochs_are_same(epochs_of_rank(on.epochs, 1, 4), (struct epochs_at){3, 4}));
+    cr_assert_eq(epochs_list(on.epochs, list, 8), 1);
+    viewed_end(&on);
 }
