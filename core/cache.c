@@ -46,3 +46,16 @@ int cache_folder(const char *name, char **path)
     }
     return make_folders(*path);
 }
+
+int cache_read(int fd, void *to, size_t bytes, size_t from)
+{
+    for (size_t at = 0; at < bytes;) {
+        ssize_t got = pread(fd, (char *)to + at, bytes - at, (off_t)(from + at));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return got < 0 ? -errno : -EBADMSG;
+        at += (size_t)got;
+    }
+    return 0;
+}

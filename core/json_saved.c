@@ -2,6 +2,7 @@
  * written; knows nothing of JSON. */
 #include "json_saved.h"
 
+#include "cache.h"
 #include "json_labels.h"
 #include "report.h"
 #include "shards.h"
@@ -83,20 +84,6 @@ static char *place_of(const struct index *index, const char *key, const char *en
                : path;
 }
 
-/* 0, -EBADMSG where the file ends early, or another negative errno. */
-static int read_whole(int fd, void *to, size_t bytes, size_t from)
-{
-    for (size_t at = 0; at < bytes;) {
-        ssize_t got = pread(fd, (char *)to + at, bytes - at, (off_t)(from + at));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return got < 0 ? -errno : -EBADMSG;
-        at += (size_t)got;
-    }
-    return 0;
-}
-
 /* 0; -EINVAL: none of ours; -EBADMSG: damaged. Zeros are what a power cut leaves. */
 static int read_header(int fd, struct json_saved_header *header)
 {
@@ -112,7 +99,7 @@ static int read_header(int fd, struct json_saved_header *header)
         return -EBADMSG;
     if ((size_t)status.st_size < sizeof *header)
         return -EINVAL;
-    fault = read_whole(fd, header, sizeof *header, 0);
+    fault = cache_read(fd, header, sizeof *header, 0);
     if (fault)
         return fault;
     if (memcmp(header->magic, zeros, sizeof zeros) == 0)
@@ -151,7 +138,7 @@ static int read_texts(int fd, const struct index *index, uint64_t identity, char
     *texts = malloc(header.bytes + 1);
     if (!*texts)
         return -ENOMEM;
-    fault = read_whole(fd, *texts, header.bytes, sizeof header);
+    fault = cache_read(fd, *texts, header.bytes, sizeof header);
     if (!fault)
         fault = sum(&header, *texts, &checksum);
     if (!fault &&

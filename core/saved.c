@@ -2,6 +2,8 @@
  * shard's file. */
 #include "saved.h"
 
+#include "cache.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -70,19 +72,6 @@ static struct layout lay_out(const struct saved_header *header)
     return at;
 }
 
-static int read_whole(int fd, char *to, size_t bytes)
-{
-    for (size_t at = 0; at < bytes;) {
-        ssize_t got = pread(fd, to + at, bytes - at, (off_t)at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return got < 0 ? -errno : -EBADMSG;
-        at += (size_t)got;
-    }
-    return 0;
-}
-
 /* 0; -EINVAL: it is none of ours. A header of zeros is what a power cut leaves of one. */
 static int judge_magic(const char start[sizeof magic])
 {
@@ -106,7 +95,7 @@ static int look_at_start(int fd, size_t *bytes)
     *bytes = (size_t)status.st_size;
     if (*bytes < sizeof header)
         return *bytes ? -EINVAL : -EBADMSG;
-    return read_whole(fd, (char *)&header, sizeof header) ?: judge_magic(header.magic);
+    return cache_read(fd, &header, sizeof header, 0) ?: judge_magic(header.magic);
 }
 
 /* Read, not mapped: whoever writes to the file where it stands would write into the tables of every
@@ -122,7 +111,7 @@ static int open_block(int fd, char **block, size_t *bytes)
     if (at == MAP_FAILED)
         return -errno;
     madvise(at, *bytes, MADV_HUGEPAGE); /* fewer faults; nothing hangs on it */
-    fault = read_whole(fd, at, *bytes);
+    fault = cache_read(fd, at, *bytes, 0);
     if (fault)
         munmap(at, *bytes);
     *block = at;

@@ -5,6 +5,7 @@
 
 #include "brace.h"
 #include "report.h"
+#include "shard_name.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -117,57 +118,10 @@ static int add_file(const struct place *place, const char *path, const struct st
     return append(place, path);
 }
 
-static bool ends_with(const char *name, const char *ending)
-{
-    size_t length = strlen(name), tail = strlen(ending);
-    return length > tail && memcmp(name + length - tail, ending, tail) == 0;
-}
-
-/* Endings of compressed tars, and what they are of plain ones. */
-static const struct {
-    const char *ending;
-    size_t keeps; /* bytes of it that a plain tar's name has, too; 0: it is an ending of its own */
-} packed[] = {
-    {".tar.gz", 4}, {".tgz", 0},      {".tar.bz2", 4}, {".tbz2", 0},
-    {".tbz", 0},    {".tar.xz", 4},   {".txz", 0},     {".tar.zst", 4},
-    {".tzst", 0},   {".tar.lz4", 4},  {".tlz4", 0},    {".tar.lz", 4},
-    {".tlz", 0},    {".tar.lzma", 4}, {".tar.Z", 4},   {".taz", 0},
-};
-
-/* The number of the ending that `name` has; -1: none of them. */
-static int packed_ending(const char *name)
-{
-    for (size_t i = 0; i < sizeof packed / sizeof packed[0]; i++) {
-        if (ends_with(name, packed[i].ending))
-            return (int)i;
-    }
-    return -1;
-}
-
-static bool is_compressed_tar(const char *name)
-{
-    return packed_ending(name) >= 0;
-}
-
-void shards_base_name(char name[SHARDS_NAME], const char *path)
-{
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *tail = "";
-    int ending = packed_ending(base);
-    size_t length = strlen(base);
-
-    if (ending >= 0) {
-        length -= strlen(packed[ending].ending) - packed[ending].keeps;
-        tail = packed[ending].keeps ? "" : ".tar";
-    }
-    if (length > SHARDS_NAME - sizeof ".tar") /* no file system's */
-        length = SHARDS_NAME - sizeof ".tar";
-    snprintf(name, SHARDS_NAME, "%.*s%s", (int)length, base, tail);
-}
-
 static int choose_entry(const struct dirent *entry)
 {
     return entry->d_name[0] != '.' &&
-           (ends_with(entry->d_name, ".tar") || is_compressed_tar(entry->d_name));
+           (shard_name_ends(entry->d_name, ".tar") || shard_name_is_packed(entry->d_name));
 }
 
 static int compare_entries(const struct dirent **a, const struct dirent **b)
@@ -196,7 +150,7 @@ static int add_entry(const struct place *place, const char *folder, const char *
 static const char *name_of_compressed(struct dirent **entries, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (is_compressed_tar(entries[i]->d_name))
+        if (shard_name_is_packed(entries[i]->d_name))
             return entries[i]->d_name;
     return "";
 }
@@ -208,7 +162,7 @@ static int add_entries(const struct place *place, const char *folder, struct dir
     int error = 0;
 
     for (size_t i = 0; i < count; i++)
-        compressed += is_compressed_tar(entries[i]->d_name);
+        compressed += shard_name_is_packed(entries[i]->d_name);
     if (count == 0)
         return complain(place, -ENOENT, "%s has no *.tar", folder);
     if (compressed == count)
@@ -218,7 +172,7 @@ static int add_entries(const struct place *place, const char *folder, struct dir
                        count, name_of_compressed(entries, count));
     place->list->left_out += compressed;
     for (size_t i = 0; i < count && error == 0; i++) {
-        if (compressed == 0 || !is_compressed_tar(entries[i]->d_name))
+        if (compressed == 0 || !shard_name_is_packed(entries[i]->d_name))
             error = add_entry(place, folder, entries[i]->d_name);
     }
     return error;
@@ -574,64 +528,6 @@ int shards_add_from(struct shard_list *list, const char *name, const char *base,
 int shards_add(struct shard_list *list, const char *name, const char *base)
 {
     return shards_add_from(list, name, base, NULL);
-}
-
-struct identity {
-    dev_t device;
-    ino_t inode;
-    size_t shard;
-};
-
-static int compare_identities(const void *a, const void *b)
-{
-    const struct identity *left = a, *right = b;
-
-    if (left->device != right->device)
-        return left->device < right->device ? -1 : 1;
-    if (left->inode != right->inode)
-        return left->inode < right->inode ? -1 : 1;
-    return left->shard < right->shard ? -1 : left->shard > right->shard;
-}
-
-int shards_check(const struct shard_list *list)
-{
-    if (list->count == 0) {
-        report_error("no shards were given");
-        return -EINVAL;
-    }
-    struct identity *identities = malloc(list->count * sizeof *identities);
-    if (identities == NULL) {
-        report_error("no memory to compare %zu shards", list->count);
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < list->count; i++) {
-        struct stat found;
-        if (stat(list->paths[i], &found) < 0) {
-            int error = errno;
-            report_error("%s: %s", list->paths[i], strerror(error));
-            free(identities);
-            return -error;
-        }
-        identities[i] = (struct identity){found.st_dev, found.st_ino, i};
-    }
-    qsort(identities, list->count, sizeof *identities, compare_identities);
-
-    size_t first = 0, again = 0, repeated = 0;
-    for (size_t i = 1; i < list->count; i++) {
-        if (identities[i].device != identities[i - 1].device ||
-            identities[i].inode != identities[i - 1].inode)
-            continue;
-        if (repeated++ == 0 || identities[i].shard < again) {
-            first = identities[i - 1].shard;
-            again = identities[i].shard;
-        }
-    }
-    free(identities);
-    if (repeated == 0)
-        return 0;
-    report_error("the same file twice: %s (shard %zu) and %s (shard %zu); repeated: %zu",
-                 list->paths[first], first + 1, list->paths[again], again + 1, repeated);
-    return -EINVAL;
 }
 
 void shards_close(struct shard_list *list)

@@ -1,8 +1,7 @@
 /* Names <-> inodes. Owns the table of nodes; never talks to the kernel. */
-#include "view.h"
+#include "view_state.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,32 +14,13 @@ static const enum view_kind rank_kinds[GRAMMAR_VIEWS] = {VIEW_RANK, VIEW_CLASSES
 /* Above every inode that is given out. */
 #define SHOWN_INODE ((uint64_t)1 << 62)
 
-struct view {
-    const struct dataset *dataset;
-    struct epochs *epochs;
-    view_text_maker *make_text;
-    void *text_context;
-    struct grammar grammar;
-    struct classes *classes; /* NULL: there are no labels */
-    uid_t uid;
-    gid_t gid;
-    struct timespec changed; /* of the newest shard: every file shows it */
-    char keeper_name[32], attic_prefix[32];
-    struct view_node *fixed[VIEW_KEEPER_INODE + 1];
-    pthread_mutex_t
-        lock;          /* guards the trees, next_inode, and each node's `lookups` and `detached` */
-    void *by_inode;    /* tsearch of nodes */
-    void *by_spelling; /* tsearch of nodes that are not detached and are no control files */
-    uint64_t next_inode;
-};
-
 static int compare_inodes(const void *a, const void *b)
 {
     uint64_t x = ((const struct view_node *)a)->inode, y = ((const struct view_node *)b)->inode;
     return (x > y) - (x < y);
 }
 
-static int compare_spellings(const void *a, const void *b)
+int view_compare_spellings(const void *a, const void *b)
 {
     const struct view_node *x = a, *y = b;
 
@@ -305,7 +285,7 @@ static int add_node(struct view *view, struct view_node *node, bool spelled)
     node->lookups = 1;
     if (!tsearch(node, &view->by_inode, compare_inodes))
         return -ENOMEM;
-    if (spelled && !tsearch(node, &view->by_spelling, compare_spellings)) {
+    if (spelled && !tsearch(node, &view->by_spelling, view_compare_spellings)) {
         tdelete(node, &view->by_inode, compare_inodes);
         return -ENOMEM;
     }
@@ -323,7 +303,7 @@ static int lookup_spelled(struct view *view, const struct view_node *parent, con
            : parent->kind == VIEW_CLASSES ? parse_class_node(view, parent, name, &fault)
                                           : parse_rank_node(view, parent, name, &fault);
     if (node) {
-        found = tfind(node, &view->by_spelling, compare_spellings);
+        found = tfind(node, &view->by_spelling, view_compare_spellings);
         if (found) {
             free_node(node);
             node = *found;
@@ -478,9 +458,9 @@ static struct view_node *drop_lookups(struct view *view, uint64_t inode, uint64_
     node->lookups -= count < node->lookups ? count : node->lookups;
     if (node->lookups)
         return NULL;
-    spelled = tfind(node, &view->by_spelling, compare_spellings);
+    spelled = tfind(node, &view->by_spelling, view_compare_spellings);
     if (spelled && *spelled == node)
-        tdelete(node, &view->by_spelling, compare_spellings);
+        tdelete(node, &view->by_spelling, view_compare_spellings);
     tdelete(node, &view->by_inode, compare_inodes);
     return node;
 }
@@ -575,98 +555,4 @@ int view_stat(struct view *view, uint64_t inode, struct stat *status)
         fault = -ENOENT;
     status->st_blocks = (status->st_size + 511) / 512;
     return fault;
-}
-
-/* Gathers the nodes of `current` that a switch leaves behind. */
-struct moving {
-    struct view *view;
-    struct view_node **nodes;
-    size_t count, room, bytes;
-    bool failed;
-};
-
-/* Whether a node of `current` shows what its rank is no longer at. */
-static bool is_left(struct epochs *epochs, const struct view_node *node)
-{
-    const struct plan_share *share = &node->plan.share;
-    struct epochs_at shown = {.epoch = node->epoch, .after = share->after};
-
-    return !epochs_are_same(epochs_of_rank(epochs, share->rank, share->world), shown);
-}
-
-static void gather(const void *tree_node, VISIT visit, void *context)
-{
-    struct view_node *node = *(struct view_node *const *)tree_node;
-    struct moving *moving = context;
-
-    if ((visit != postorder && visit != leaf) || node->parent != VIEW_CURRENT_INODE ||
-        !is_left(moving->view->epochs, node))
-        return;
-    if (moving->count == moving->room) {
-        size_t room = moving->room ? moving->room * 2 : 64;
-        struct view_node **larger = reallocarray(moving->nodes, room, sizeof *larger);
-        if (!larger) {
-            moving->failed = true;
-            return;
-        }
-        moving->nodes = larger;
-        moving->room = room;
-    }
-    moving->nodes[moving->count++] = node;
-    moving->bytes += sizeof(struct view_left) + strlen(node->name) + 1;
-}
-
-static void write_left(const struct moving *moving, struct view_left *left)
-{
-    char *names = (char *)(left + moving->count);
-
-    for (size_t i = 0; i < moving->count; i++) {
-        const struct view_node *node = moving->nodes[i];
-        size_t length = strlen(node->name) + 1;
-        memcpy(names, node->name, length);
-        left[i] = (struct view_left){node->inode,
-                                     node->kind == VIEW_RANK || node->kind == VIEW_KEYS ||
-                                         node->kind == VIEW_CLASSES,
-                                     names};
-        names += length;
-    }
-}
-
-/* The lock is held from the change of the epoch to the last detachment, so that no LOOKUP meets one
- * without the other. */
-int view_move(struct view *view, bool all, uint64_t rank, uint64_t world, struct epochs_at at,
-              struct view_left **left, size_t *count)
-{
-    struct moving moving = {.view = view};
-    int fault = 0;
-
-    *left = NULL;
-    *count = 0;
-    pthread_mutex_lock(&view->lock);
-    if (all)
-        epochs_move_all(view->epochs, at);
-    else
-        fault = epochs_move_rank(view->epochs, rank, world, at);
-    if (!fault)
-        twalk_r(view->by_spelling, gather, &moving);
-    if (moving.count)
-        *left = malloc(moving.bytes);
-    if (moving.failed || (moving.count && !*left))
-        fault = -ENOMEM;
-    for (size_t i = 0; i < moving.count; i++) {
-        moving.nodes[i]->detached = true;
-        tdelete(moving.nodes[i], &view->by_spelling, compare_spellings);
-    }
-    if (*left) {
-        write_left(&moving, *left);
-        *count = moving.count;
-    }
-    pthread_mutex_unlock(&view->lock);
-    free(moving.nodes);
-    return fault;
-}
-
-void view_attic_name(const struct view *view, uint64_t inode, char *name)
-{
-    snprintf(name, 64, "%s%llu", view->attic_prefix, (unsigned long long)inode);
 }
