@@ -460,6 +460,21 @@ class MountCase(unittest.TestCase):
         self.assertEqual(mounts(TAG), before)
         return said
 
+    def skip_unless_nobody_mounts(self):
+        """For tests of a daemon of uid 65534, which mounts through fusermount3."""
+        if not can_be_nobody() or not shutil.which("fusermount3"):
+            self.skipTest("needs root, setpriv and fusermount3")
+        if run(AS_NOBODY + [binary(), "-V"]).returncode:
+            self.skipTest("uid 65534 cannot run " + binary())
+        if not offer_dev_fuse(self.tmp):
+            self.skipTest("uid 65534 may not open /dev/fuse here")
+
+    def nobodys_shell(self, script, *arguments):
+        """What a shell script of uid 65534 prints, which must go well."""
+        result = run(AS_NOBODY + ["sh", "-ec", script, "sh", *map(str, arguments)])
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout
+
     def assert_errno(self, number, call, *arguments):
         """call(*arguments) fails with this errno, or one of several."""
         numbers = number if isinstance(number, tuple) else (number,)

@@ -387,29 +387,19 @@ class Unprivileged(Classes):
 
     def setUp(self):
         super().setUp()
-        if not harness.can_be_nobody() or not shutil.which("fusermount3"):
-            self.skipTest("needs root, setpriv and fusermount3")
-        if harness.run(harness.AS_NOBODY + [harness.binary(), "-V"]).returncode:
-            self.skipTest("uid 65534 cannot run " + harness.binary())
-        if not harness.offer_dev_fuse(self.tmp):
-            self.skipTest("uid 65534 may not open /dev/fuse here")
-
-    def shell(self, script, *arguments):
-        result = harness.run(harness.AS_NOBODY + ["sh", "-ec", script, "sh", *map(str, arguments)])
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        return result.stdout
+        self.skip_unless_nobody_mounts()
 
     def test_switches_leave_no_name_behind_without_privilege_either(self):
         data_set = self.make(lambda i: str(i % 3))
         mount = self.mount(data_set.shards, user=True)
         folder = mount.path("current", "rank-0.classes")
         for epoch in (0, 1, 5):
-            self.shell('echo $2 > "$1/.control/rank-0.epoch"', mount.where, epoch)
+            self.nobodys_shell('echo $2 > "$1/.control/rank-0.epoch"', mount.where, epoch)
             order = torch_order.rank_order(N, 1, 0, epoch=epoch)
             expected = self.expected(order, lambda s: str(s % 3), ["0", "1", "2"])
-            self.assertEqual(self.shell('find "$1" -type f -printf "%P\\n"', folder).splitlines(),
+            self.assertEqual(self.nobodys_shell('find "$1" -type f -printf "%P\\n"', folder).splitlines(),
                              [name + "/" + file for name in ("0", "1", "2") for file in expected[name]])
-            self.shell('cat "$1"/1/*.jpg > "$2"', folder, self.tmp / "out")
+            self.nobodys_shell('cat "$1"/1/*.jpg > "$2"', folder, self.tmp / "out")
             self.assertEqual(harness.read(self.tmp / "out"),
                              b"".join(data_set.data(s, "jpg") for s in order if s % 3 == 1))
 

@@ -4,7 +4,6 @@ import ctypes
 import errno
 import os
 import random
-import shutil
 import signal
 import subprocess
 import time
@@ -436,17 +435,7 @@ class Unprivileged(LifeCase):
 
     def setUp(self):
         super().setUp()
-        if not harness.can_be_nobody() or not shutil.which("fusermount3"):
-            self.skipTest("needs root, setpriv and fusermount3")
-        if harness.run(harness.AS_NOBODY + [harness.binary(), "-V"]).returncode:
-            self.skipTest("uid 65534 cannot run " + harness.binary())
-        if not harness.offer_dev_fuse(self.tmp):
-            self.skipTest("uid 65534 may not open /dev/fuse here")
-
-    def shell(self, script, *arguments):
-        result = harness.run(harness.AS_NOBODY + ["sh", "-ec", script, "sh", *arguments])
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        return result.stdout
+        self.skip_unless_nobody_mounts()
 
     def rank_text(self, epoch):
         return b"".join(self.data_set.data(i, "jpg") for i in torch_order.rank_order(N, 1, 0, epoch=epoch))
@@ -454,11 +443,11 @@ class Unprivileged(LifeCase):
     def test_mount_list_read_switch_and_unmount(self):
         for foreground in (True, False):
             mount = self.mount(self.data_set.shards, user=True, foreground=foreground)
-            self.assertEqual(self.shell('ls "$1"', mount.path("current", "rank-0")).split(),
+            self.assertEqual(self.nobodys_shell('ls "$1"', mount.path("current", "rank-0")).split(),
                              ["%08d.jpg" % position for position in range(N)])
             for epoch in range(4):
-                self.shell('echo $2 > "$1/.control/epoch"', mount.where, epoch)
-                self.shell('cat "$1"/current/rank-0/*.jpg > "$2"', mount.where, self.tmp / ("out%d" % foreground))
+                self.nobodys_shell('echo $2 > "$1/.control/epoch"', mount.where, epoch)
+                self.nobodys_shell('cat "$1"/current/rank-0/*.jpg > "$2"', mount.where, self.tmp / ("out%d" % foreground))
                 self.assertEqual(harness.read(self.tmp / ("out%d" % foreground)), self.rank_text(epoch))
             mount.unmount()
 
@@ -467,7 +456,7 @@ class Unprivileged(LifeCase):
         result = harness.run(harness.AS_NOBODY + ["sh", "-c", 'echo x > "$1"', "sh",
                                                   mount.path("current", "rank-0", "00000000.jpg")])
         self.assertNotEqual(result.returncode, 0)
-        self.shell('test "$(cat "$1" | wc -c)" = $2', mount.path("epoch-0", "rank-0", "00000000.jpg"),
+        self.nobodys_shell('test "$(cat "$1" | wc -c)" = $2', mount.path("epoch-0", "rank-0", "00000000.jpg"),
                    len(self.data_set.data(torch_order.rank_order(N, 1, 0)[0], "jpg")))
 
     def test_sigterm_unmounts(self):
