@@ -47,9 +47,11 @@ class LoaderCase(MountCase):
             self.skipTest("%s has no %s" % (PYTHON, ", ".join(gone)))
 
     def environment(self, **more):
-        return dict(os.environ, OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1", TF_CPP_MIN_LOG_LEVEL="3",
-                    HF_HOME=str(self.tmp / "hf"), HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", KERAS_BACKEND="torch",
-                    KERAS_HOME=str(self.tmp / "keras"), NUMBA_CACHE_DIR=str(self.tmp / "numba"), **more)
+        """Nothing is fetched, and nothing is kept outside of the test's folder."""
+        own = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "HF_HUB_OFFLINE": "1",
+               "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(self.tmp / "hf"), "KERAS_BACKEND": "torch",
+               "KERAS_HOME": str(self.tmp / "keras"), "NUMBA_CACHE_DIR": str(self.tmp / "numba")}
+        return {**os.environ, **own, **more}
 
     def python(self, *arguments, patience=240, env=None):
         result = harness.run([PYTHON, *arguments], patience, cwd=self.tmp, env=env or self.environment())
