@@ -14,6 +14,11 @@
 /* A block that nobody came for so long may go when there is no room: its reader went away, or has
  * the rest of its samples from elsewhere. Nanoseconds. */
 #define IDLE_NS ((uint64_t)30 * 1000000000)
+/* And so long also where there is room: a loader that evaluates comes back, but samples that are in
+ * the page cache are never asked for, and their block would wait for ever. */
+#define AWAY_NS ((uint64_t)120 * 1000000000)
+/* The same of a block that is spent. */
+#define SPENT_NS ((uint64_t)2 * 1000000000)
 /* A block is read whole again when one sample in so many was asked for since. */
 #define AGAIN_PART 4
 /* One read; Linux reads no more than 2 GiB at once. */
@@ -48,6 +53,7 @@ struct block_cache {
     const struct index *index;
     const struct blocks *blocks;
     uint64_t block_bytes;
+    uint64_t (*now)(void);
     pthread_mutex_t lock; /* guards all below; held for arithmetic alone */
     pthread_cond_t landed;
     struct place *places;
@@ -67,6 +73,7 @@ int block_cache_open(struct block_cache **out, const struct index *index,
     cache->blocks = blocks;
     cache->block_bytes = block_bytes < BLOCK_MOST ? block_bytes : BLOCK_MOST;
     cache->figures.limit = bytes;
+    cache->now = clock_now_ns;
     cache->places = calloc(blocks->count + 1, sizeof *cache->places);
     pthread_mutex_init(&cache->lock, NULL);
     pthread_cond_init(&cache->landed, NULL);
@@ -76,6 +83,11 @@ int block_cache_open(struct block_cache **out, const struct index *index,
     }
     *out = cache;
     return 0;
+}
+
+void block_cache_use_clock(struct block_cache *cache, uint64_t (*now)(void))
+{
+    cache->now = now;
 }
 
 static void free_state(struct held_block_state *state)
@@ -189,10 +201,23 @@ static struct held_block_state *find_victim(const struct block_cache *cache, boo
         state = state->after;
     if (state || only_spent)
         return state;
-    now = clock_now_ns();
+    now = cache->now();
     for (state = cache->wanted.first; state && now - state->used > IDLE_NS; state = state->after)
         if (state->users == 0)
             return state;
+    return NULL;
+}
+
+/* One that nobody uses, and that nobody came for so long that it goes, room or not; NULL: none. */
+static struct held_block_state *find_forgotten(const struct block_cache *cache)
+{
+    struct held_block_state *const ends[] = {cache->spent.first, cache->wanted.first};
+    const uint64_t most[] = {SPENT_NS, AWAY_NS};
+    uint64_t now = cache->now();
+
+    for (int i = 0; i < 2; i++)
+        if (ends[i] && ends[i]->users == 0 && now - ends[i]->used > most[i])
+            return ends[i];
     return NULL;
 }
 
@@ -201,7 +226,7 @@ static struct held_block_state *find_victim(const struct block_cache *cache, boo
 static struct held_block *await(struct block_cache *cache, struct held_block_state *state)
 {
     state->users++;
-    state->used = clock_now_ns();
+    state->used = cache->now();
     leave(cache, state);
     join_last(cache, state);
     while (state->phase == READING)
@@ -306,7 +331,7 @@ static enum block_cache_answer claim(struct block_cache *cache, uint64_t block,
         cache->figures.beside++;
         return BLOCK_BESIDE;
     }
-    state->used = clock_now_ns();
+    state->used = cache->now();
     place->state = state;
     join_last(cache, state);
     cache->figures.held++;
@@ -386,11 +411,11 @@ void block_cache_release(struct block_cache *cache, struct held_block *held, uin
             join_last(cache, state);
         }
     }
-    if (cache->spent_count > SPENT_KEPT) {
-        gone = find_victim(cache, true);
-        if (gone)
-            (void)let_go(cache, gone);
-    }
+    gone = cache->spent_count > SPENT_KEPT ? find_victim(cache, true) : NULL;
+    if (!gone)
+        gone = find_forgotten(cache);
+    if (gone)
+        (void)let_go(cache, gone);
     pthread_mutex_unlock(&cache->lock);
     free_state(gone);
 }
@@ -405,9 +430,16 @@ void block_cache_pass(struct block_cache *cache, uint64_t sample)
 struct block_cache_figures block_cache_figures(struct block_cache *cache)
 {
     struct block_cache_figures figures;
+    struct held_block_state *gone;
 
-    pthread_mutex_lock(&cache->lock);
-    figures = cache->figures;
-    pthread_mutex_unlock(&cache->lock);
+    do {
+        pthread_mutex_lock(&cache->lock);
+        gone = find_forgotten(cache);
+        if (gone)
+            (void)let_go(cache, gone);
+        figures = cache->figures;
+        pthread_mutex_unlock(&cache->lock);
+        free_state(gone);
+    } while (gone);
     return figures;
 }

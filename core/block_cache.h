@@ -1,7 +1,7 @@
 /* Blocks of order=block that were read whole and wait in memory until their samples are asked for:
- * bounded, and each let go once all of its samples were taken. Reads nothing itself
- * (core/reader.c does). Private to core/. Any thread; it waits for nothing but a block that another
- * thread is reading at that moment.
+ * bounded, and each let go once all of its samples were taken, or when nobody came for it for two
+ * minutes. Reads nothing itself (core/reader.c does). Private to core/. Any thread; it waits for
+ * nothing but a block that another thread is reading at that moment.
  *
  * Where there is no room, who asks is told to let the page cache have the block. A block is read
  * whole again only once a quarter of its samples were asked for since the last time: so where
@@ -37,6 +37,8 @@ enum block_cache_answer {
  * it. 0 or -ENOMEM. */
 int block_cache_open(struct block_cache **out, const struct index *index,
                      const struct blocks *blocks, uint64_t block_bytes, uint64_t bytes);
+/* For tests: where it has the time from, in nanoseconds. Before anything is claimed. */
+void block_cache_use_clock(struct block_cache *cache, uint64_t (*now)(void));
 void block_cache_close(struct block_cache *cache); /* NULL is fine; nothing may be in use */
 
 /* The block of `sample`, if it is in memory, or being read (then once it is): counts as asking for
@@ -65,6 +67,7 @@ struct block_cache_figures {
     uint64_t held;         /* blocks in memory */
     uint64_t bytes, limit; /* of these, and the most */
 };
+/* Lets go of what was forgotten, too. */
 struct block_cache_figures block_cache_figures(struct block_cache *cache);
 
 #endif

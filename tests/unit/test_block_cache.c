@@ -174,6 +174,38 @@ Test(block_cache, each_block_is_read_once_and_goes_when_it_was_taken)
     end();
 }
 
+static uint64_t minutes;
+
+static uint64_t now(void)
+{
+    return minutes * 60 * 1000000000;
+}
+
+/* The rest of its samples may be in the page cache, where nobody asks for them here: with room for
+ * all, memory must not grow from epoch to epoch. */
+Test(block_cache, a_block_that_nobody_came_for_in_minutes_goes_where_there_is_room_too)
+{
+    struct block_cache *cache = open_cache(BLOCK, 1 << 20);
+
+    minutes = 1;
+    block_cache_use_clock(cache, now);
+    for (uint64_t sample = 0; sample < 2 * SAMPLES; sample += 4)
+        cr_assert(take(cache, sample, BYTES));
+    cr_assert_eq(block_cache_figures(cache).held, 15);
+    minutes = 2;
+    cr_assert(take(cache, 1, BYTES));
+    minutes = 3;
+    cr_assert_eq(block_cache_figures(cache).held, 15);
+    minutes = 4;
+    cr_assert_eq(block_cache_figures(cache).held, 1);
+    cr_assert_eq(block_cache_figures(cache).bytes, HELD);
+    minutes = 5;
+    cr_assert_eq(block_cache_figures(cache).held, 0);
+    cr_assert_eq(block_cache_figures(cache).bytes, 0);
+    block_cache_close(cache);
+    end();
+}
+
 /* In pieces and in any order, as streams are read: the last piece alone does not end it. */
 Test(block_cache, a_sample_is_taken_when_all_its_bytes_were)
 {
