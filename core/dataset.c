@@ -7,6 +7,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -166,6 +167,22 @@ static int open_index(struct dataset *dataset, const struct index_observer *obse
     return fault;
 }
 
+/* What is no fault, and yet can hardly be meant. */
+static void warn_of_oddities(const struct dataset *dataset)
+{
+    const struct config *config = dataset->config;
+    uint64_t places = dataset->basis.places, samples = dataset->index->sample_count;
+
+    if (places && plan_dropped(places, config->world, &config->deal) == places)
+        report_warning("remainder=drop: an epoch has %" PRIu64 " sample%s, fewer than the %" PRIu64
+                       " ranks: none gets any",
+                       places, places == 1 ? "" : "s", config->world);
+    if (config->order.kind == ORDER_LENGTH && config->order.bucket > samples)
+        report_warning("order=length: no bucket of %" PRIu64 " is ever full, as there are %" PRIu64
+                       " samples: nothing is sorted by length",
+                       config->order.bucket, samples);
+}
+
 int dataset_open(struct dataset *dataset, const struct config *config)
 {
     return dataset_open_observed(dataset, config, NULL);
@@ -196,6 +213,7 @@ int dataset_open_observed(struct dataset *dataset, const struct config *config,
         if (dataset->makes_cls && dataset->index->longest_field < 3)
             dataset->index->longest_field = 3;
         dataset->uneven = fields_warn_uneven(dataset->index, dataset->makes_cls);
+        warn_of_oddities(dataset);
         fault = make_fingerprint(dataset);
     }
     if (fault == -ENOMEM)

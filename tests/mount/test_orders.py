@@ -37,7 +37,8 @@ class OrdersCase(MountCase):
     def printed(self, options, *words):
         """shufflefs-order's output, a list of samples a rank."""
         result = harness.run([harness.binary("shufflefs-order"), "--rank", "all", "-o", options, *words])
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        said = [line for line in result.stderr.splitlines() if "nothing is sorted by length" not in line]
+        self.assertEqual((result.returncode, said), (0, []))
         ranks = collections.defaultdict(list)
         for line in result.stdout.splitlines():
             rank, sample = line.split("\t")

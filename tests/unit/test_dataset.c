@@ -338,3 +338,22 @@ Test(dataset, strict_refuses_any_problem)
     cr_assert(report_watch("strict: refused for 1 litter") != NULL);
     opened_end(&on);
 }
+
+Test(dataset, what_can_hardly_be_meant_is_warned_of)
+{
+    static const char *const cases[][3] = {
+        {"world=3,remainder=drop", "world=2,remainder=drop", "fewer than the 3 ranks"},
+        {"order=length,lengths=size,bucket=3", "order=length,lengths=size,bucket=2",
+         "no bucket of 3 is ever full"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int fine = 0; fine < 2; fine++) {
+            opened_begin(&on);
+            folder_add_tar(&on.folder, "a.tar", "ustar", LIST("a.jpg", "1", "b.jpg", "2"));
+            cr_assert_eq(opened_open(&on, cases[i][fine]), 0);
+            cr_assert_eq(report_watch(cases[i][2]) != NULL, !fine);
+            opened_end(&on);
+        }
+    }
+}
