@@ -37,7 +37,8 @@ class MountError(OSError):
 class Mount(os.PathLike):  # type: ignore[type-arg]
     """A mount, as mount() makes it; os.fspath() and str() of it are its folder.
 
-    The end of a `with` unmounts, exceptions or not, and so do unmount() and the end of the interpreter.
+    The end of a `with` unmounts, exceptions or not, and so do unmount() and the end of the interpreter. A signal that ends the
+    process without a handler does not: see mount().
     """
 
     def __init__(self, path: str, made_folder: bool, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
@@ -175,7 +176,11 @@ def mount(
     exception, a KeyboardInterrupt say.
 
     The program runs as a child of this process, in the foreground and in a session of its own, so that a terminal's Ctrl-C
-    does not end it. Only where this process is killed without a word (SIGKILL), the mount stays: `umount` ends it.
+    does not end it. A signal that ends this process without a handler leaves the mount (`umount` ends it), and the folder where
+    one was made: SIGKILL, and also SIGTERM and SIGHUP (scancel, Kubernetes, a terminal that closes), at whose default action
+    Python runs nothing more, no `finally` and no end of a `with`. For those two a line before mount() mends it:
+
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the same for signal.SIGHUP
     """
     words = [shards] if isinstance(shards, (str, os.PathLike)) else list(shards)
     texts = [_option(name, value) for name, value in options.items() if value is not None and value is not False]

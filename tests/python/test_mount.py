@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 import unittest
@@ -131,6 +132,30 @@ class Mounts(OnMounts):
         """
         self.assertEqual(self.runs(script, *self.set.shards), f"{2 * self.N}\n")
         self.assertEqual(self.mounts(), [])
+
+    def test_the_line_that_help_gives_for_sigterm_unmounts_and_removes_the_folder(self):
+        line = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))"
+        self.assertIn(line, shufflefs.mount.__doc__)
+        self.assertIn(line, (ROOT / "README.md").read_text(encoding="utf-8"))
+        before = set(os.listdir(os.environ["TMPDIR"])) - {"cache"}
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            script = f"""
+            import signal, sys, shufflefs
+            {line.replace("SIGTERM", number.name)}
+            mount = shufflefs.mount(sys.argv[1:])
+            print(mount, flush=True)
+            signal.pause()
+            """
+            command = [sys.executable, "-c", textwrap.dedent(script), *self.set.shards]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+                path = process.stdout.readline().strip()
+                self.assertEqual([point for _, point, _ in self.mounts()], [path])
+                process.send_signal(number)
+                self.assertEqual(process.communicate(timeout=60), ("", ""))
+            self.assertEqual(process.returncode, 1)
+            self.assertEqual(self.mounts(), [])
+            self.assertFalse(os.path.exists(path))
+        self.assertEqual(set(os.listdir(os.environ["TMPDIR"])) - {"cache"}, before)
 
     def test_a_mount_that_somebody_else_has_unmounted_ends_in_order(self):
         with shufflefs.mount(self.set.shards) as mount:
