@@ -535,6 +535,24 @@ const char *catalog_name(const struct catalog *catalog, uint64_t number, int64_t
     return name_of(catalog, number);
 }
 
+/* Of an error in reading a file: 0, it is the file's; else the error of what the file is on. A dead
+ * mount, or a device that is gone, says so itself. ESTALE may be a file's that was replaced on a
+ * server, and EIO, where another thread's read of a page failed, a mount's that has died: the
+ * folder tells. */
+static int lost_source(const struct catalog *catalog, int error)
+{
+    struct statx now;
+
+    if (error == -ESTALE || error == -EIO)
+        error = statx(catalog->folder, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_INO, &now)
+                    ? -errno
+                    : 0;
+    return error == -ENOTCONN || error == -ESHUTDOWN || error == -ECONNABORTED ||
+                   error == -ENODEV || error == -ESTALE
+               ? error
+               : 0;
+}
+
 /* Reads a whole file: its bytes (up to most + 1), or a negative errno. A regular file gives less
  * than was asked for only at its end, so a read that does not end at a page has seen it. A fifo
  * that a list names must not hang the worker: hence no blocking. */
@@ -557,7 +575,8 @@ static ssize_t read_file(int folder, const char *name, void *buffer, size_t most
     return got < 0 ? got : (ssize_t)have;
 }
 
-static int64_t read_label(const struct catalog *catalog, const char *name)
+/* `error`: 0, or why the file could not be read. */
+static int64_t read_label(const struct catalog *catalog, const char *name, int *error)
 {
     char path[PATH_MAX + 8], text[CLS_MOST + 1];
     size_t stem = (size_t)(sample_extension(name, !catalog->grouped) - name);
@@ -569,6 +588,7 @@ static int64_t read_label(const struct catalog *catalog, const char *name)
     memcpy(path, name, stem);
     memcpy(path + stem, "cls", 4);
     length = read_file(catalog->folder, path, text, CLS_MOST);
+    *error = length < 0 ? (int)length : 0;
     if (length > 0 && length <= CLS_MOST)
         sample_parse_label(text, (size_t)length, &label);
     return label;
@@ -580,12 +600,22 @@ void catalog_read(const struct catalog *catalog, uint64_t number, uint8_t *buffe
     const char *name = name_of(catalog, number);
     int64_t label = catalog->entries[number].label;
     ssize_t got = read_file(catalog->folder, name, buffer, most);
+    int error = got < 0 ? (int)got : 0;
 
     sample_set_name(sample, name);
     sample->bytes = buffer;
     sample->size = got > 0 ? (size_t)got : 0;
     sample->error = got < 0 ? (int)got : (size_t)got > most ? -EFBIG : 0;
-    sample->label = label == LABEL_BESIDE ? read_label(catalog, name) : label;
+    sample->label = label;
+    if (label == LABEL_BESIDE) {
+        sample->label = SAMPLE_NO_LABEL;
+        if (!error)
+            sample->label = read_label(catalog, name, &error);
+    }
+    error = error ? lost_source(catalog, error) : 0;
+    sample->lost = error < 0;
+    if (error)
+        sample->error = error;
 }
 
 void catalog_ahead(const struct catalog *catalog, uint64_t number)

@@ -57,7 +57,7 @@ static void settle(struct pipeline *pipeline, struct slot *slot, struct tally *t
     int error;
 
     slot->state = SLOT_SETTLING;
-    if (slot->error) { /* its rows could not be written */
+    if (slot->error) { /* its rows could not be read or written */
         slot->state = SLOT_READY;
         pthread_cond_broadcast(&pipeline->ready);
         return;
@@ -84,8 +84,9 @@ static bool is_complete(const struct pipeline *pipeline, const struct slot *slot
             (pipeline->total != UINT64_MAX && first + slot->done == pipeline->total));
 }
 
-static void make_row(struct pipeline *pipeline, struct worker *worker, struct slot *slot,
-                     uint64_t number)
+/* 0; or an error that is none of the sample's, so no row. */
+static int make_row(struct pipeline *pipeline, struct worker *worker, struct slot *slot,
+                    uint64_t number, struct fault *fault)
 {
     uint64_t rows = pipeline->settings.config.batch_size;
     uint64_t position = pipeline->at.base + pipeline->place.rank + number * pipeline->place.world;
@@ -94,12 +95,18 @@ static void make_row(struct pipeline *pipeline, struct worker *worker, struct sl
         struct sample sample;
 
         worker_read(worker, pipeline->catalog, pipeline->at.skip + number, &sample);
+        if (sample.lost)
+            return fault_set(fault, sample.error,
+                             "sample %llu of the global order, %s: %s (epoch %llu of %s)",
+                             (unsigned long long)position, sample.name, fault_meaning(sample.error),
+                             (unsigned long long)pipeline->epoch, pipeline->at.path);
         worker_write(worker, slot, number % rows, &sample, pipeline->epoch, position);
     } else {
         const struct fed_row *row = &pipeline->rows[number % (rows * pipeline->slots.count)];
 
         worker_write(worker, slot, number % rows, &row->sample, pipeline->epoch, position);
     }
+    return 0;
 }
 
 /* Under the lock: gives pieces of the ring back, and takes the worker's account. */
@@ -173,7 +180,7 @@ static void *worker_main(void *argument)
                                              (size_t)(slot - pipeline->slots.slots), &fault);
         worker->tally.wait_consumer_ns += tally_now() - start;
         for (uint64_t i = first; i < first + count && !error; i++)
-            make_row(pipeline, worker, slot, i);
+            error = make_row(pipeline, worker, slot, i, &fault);
         pthread_mutex_lock(&pipeline->lock);
         if (error && !slot->error) {
             slot->error = error;

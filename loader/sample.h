@@ -14,6 +14,7 @@ struct sample {
     size_t size;
     int64_t label; /* SAMPLE_NO_LABEL: none */
     int error;     /* 0, or a negative errno: no bytes then */
+    bool lost;     /* `error` is none of the sample's: what it is on is gone */
     char name[SAMPLE_NAME_ROOM];
 };
 

@@ -103,7 +103,9 @@ enum sl_crop {
 };
 
 /* What is done about a sample that cannot be read or decoded. All are counted (sl_stats), and the
- * batch's `statuses` show them. */
+ * batch's `statuses` show them. Where what the samples are on is gone (a mount that has died or was
+ * taken away: ENOTCONN, ECONNABORTED, ESHUTDOWN, ENODEV; a stale folder: ESTALE), no sample is bad:
+ * whatever is chosen here, sl_next() returns that error where the batch would be. */
 enum sl_bad {
     /* Its place is taken by the next good sample of the same batch (past the last one, the first);
      * batches keep their size. A batch without a good sample is an error. */

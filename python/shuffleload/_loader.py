@@ -98,7 +98,7 @@ class Loader:
         seed: of the random numbers; the order has its own in the mount.
         batch_size: samples, 1 to 65536 (1). drop_last: an epoch's last batch is left out where it is partial.
         bad: "replace" (the next good sample of its batch takes its place), "skip" or "fail". damaged_is_bad: so is one
-            that decodes with parts missing.
+            that decodes with parts missing. A mount that dies is no bad sample: it raises ShuffleloadError whatever this is.
         width, height: pixels (224). crop: "random_resized", "centre" or "stretch". shorter: pixels of the shorter side,
             for "centre" (8/7 of the larger of width and height).
         area_least, area_most: of a random crop, shares of the image (0.08, 1). ratio_least, ratio_most: width / height

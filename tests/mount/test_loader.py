@@ -5,6 +5,8 @@ import json
 import os
 import re
 import shutil
+import signal
+import subprocess
 import unittest
 
 import harness
@@ -138,6 +140,35 @@ class Loader(MountCase):
         mount = self.mount(self.set.shards, "world=3,remainder=keep")
         hashes = [s.hash for rank in range(3) for s in self.dump(mount.where, rank=rank, epoch=2)]
         self.assertEqual(sorted(hashes), sorted(self.known.values()))
+
+    def test_a_mount_that_dies_under_it_is_the_epochs_error_and_no_bad_samples(self):
+        """load-dump waits in the middle, as what it says is more than a pipe holds."""
+        n = 4000
+        data_set = tars.make_dataset(self.tmp / "many", n, shards=2, size=lambda i: 40, cls=lambda i: b"%d" % i)
+        known = {fnv(data_set.data(i, "jpg")) for i in range(n)}
+        for bad in (0, 1, 2):
+            mount = self.mount(data_set.shards, "readahead=0")
+            command = [harness.binary("load-dump"), "path=" + mount.where, "output=%d" % BYTES, "field=jpg", "batch_size=8",
+                       "length_most=64", "workers=2", "bad=%d" % bad]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+                lines = [process.stdout.readline()]
+                os.kill(mount.pid(), signal.SIGKILL)
+                mount.process.wait(harness.PATIENCE)
+                harness.wait_until(lambda: harness.run(["ls", mount.path(".control")]).returncode, "the mount is dead")
+                rest, said = process.stdout.read(), process.stderr.read()
+            self.assertEqual(process.returncode, 1, said)
+            self.assertNotRegex(said, harness.SANITIZER)
+            self.assertRegex(said, r"^sample \d+ of the global order, \d{8}\.jpg: (Transport endpoint is not connected|"
+                                   r"Software caused connection abort) \(epoch 0 of %s/epoch-0/rank-0-of-1\)\n$"
+                             % re.escape(mount.where))
+            samples = [line.split() for line in lines + rest.splitlines() if line.startswith("sample ")]
+            self.assertTrue(0 < len(samples) < n)
+            self.assertEqual([int(words[3]) for words in samples], list(range(len(samples))))
+            self.assertEqual({words[5] for words in samples}, {"0"})
+            self.assertTrue({words[7] for words in samples} <= known)
+            self.assertTrue(all(int(words[4]) >= 0 for words in samples))
+            mount.destroy()
+            mount.judged = True
 
     def test_shards_themselves_are_tars_in_their_own_order(self):
         for shard in self.set.shards:
