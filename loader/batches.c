@@ -51,6 +51,7 @@ static int begin_epoch(struct pipeline *pipeline, struct beginning *begin, uint6
     if (!error && begin->catalog) {
         count = catalog_count(begin->catalog);
         begin->total = count > begin->at.skip ? count - begin->at.skip : 0;
+        error = place_check_end(&pipeline->place, &begin->at, count, fault);
     }
     return error;
 }

@@ -51,12 +51,18 @@ void pipeline_take_back(struct pipeline *pipeline, struct slot *slot)
 void pipeline_end_stream(struct pipeline *pipeline, int error)
 {
     uint64_t rows = pipeline->settings.config.batch_size;
+    uint64_t start = pipeline->place.mounted ? 0 : pipeline->place.start;
 
     pipeline->total = pipeline->fed;
     pipeline->source_error = error;
-    if (!error && !pipeline->total && !pipeline->at.skip)
+    /* A resumption at the end of the epoch finds nothing, and that is right. */
+    if (!error && !pipeline->total && pipeline->at.base == start)
         pipeline->source_error = fault_set(&pipeline->source_fault, -ENODATA, "%s has no sample",
                                            pipeline->at.path);
+    /* How many there are shows at the end alone. */
+    if (!error && pipeline->passed < pipeline->at.skip)
+        pipeline->source_error = place_check_end(&pipeline->place, &pipeline->at, pipeline->passed,
+                                                 &pipeline->source_fault);
     /* Slots beyond the last row are nobody's. */
     while (pipeline->assigned && (pipeline->assigned - 1) * rows >= pipeline->total) {
         pipeline->assigned--;

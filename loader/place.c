@@ -212,11 +212,37 @@ int place_find(struct place *place, const struct settings *settings, struct faul
     return 0;
 }
 
+/* The epoch's samples, all ranks' together: those of a world of one. */
+static bool count_epoch(const struct place *place, uint64_t epoch, uint64_t *samples)
+{
+    char path[PATH_MAX];
+
+    return snprintf(path, sizeof path, "%s/epoch-%llu/rank-0-of-1", place->path,
+                    (unsigned long long)epoch) < (int)sizeof path &&
+           read_number_xattr(path, "user.shufflefs.samples", samples);
+}
+
+int place_check_end(const struct place *place, const struct place_epoch *at, uint64_t samples,
+                    struct fault *fault)
+{
+    /* Another rank may have one sample more. */
+    if (at->skip <= samples + (place->world > 1))
+        return 0;
+    if (place->world == 1)
+        return fault_set(fault, -EINVAL, "cannot go on after sample %llu: %s has %llu samples",
+                         (unsigned long long)at->base, at->path, (unsigned long long)samples);
+    return fault_set(
+        fault, -EINVAL,
+        "cannot go on after sample %llu: %s has %llu samples, and is one of %llu ranks",
+        (unsigned long long)at->base, at->path, (unsigned long long)samples,
+        (unsigned long long)place->world);
+}
+
 int place_epoch(const struct place *place, uint64_t epoch, uint64_t after, struct place_epoch *out,
                 struct fault *fault)
 {
     static const char *const suffixes[] = {"", ".tar", ".list"};
-    uint64_t start = place->mounted ? 0 : place->start;
+    uint64_t start = place->mounted ? 0 : place->start, samples;
     char resumed[40] = "";
     struct stat stat_;
 
@@ -248,6 +274,13 @@ int place_epoch(const struct place *place, uint64_t epoch, uint64_t after, struc
         }
         if (*resumed)
             return 0;
+        /* At the end of its padding it is over, which is no fault. */
+        if (after && count_epoch(place, epoch, &samples) && after > samples &&
+            (after % place->world || after - samples >= place->world))
+            return fault_set(fault, -EINVAL,
+                             "cannot go on after sample %llu: epoch %llu of %s has %llu samples",
+                             (unsigned long long)after, (unsigned long long)epoch, place->path,
+                             (unsigned long long)samples);
     }
     if ((after - start) % place->world)
         return fault_set(fault, -EINVAL,

@@ -34,9 +34,14 @@ struct place_epoch {
 /* Looks at the path. 0, or a negative errno with its text. Touches the file system; blocks. */
 int place_find(struct place *place, const struct settings *settings, struct fault *fault);
 
-/* 0; -EINVAL: `after` does not fit; -ENAMETOOLONG. Looks whether a mount has the folder. */
+/* 0; -EINVAL: `after` does not fit, or a mount's epoch has fewer samples; -ENAMETOOLONG. Looks
+ * whether a mount has the folder. */
 int place_epoch(const struct place *place, uint64_t epoch, uint64_t after, struct place_epoch *out,
                 struct fault *fault);
+
+/* Once it is known how many samples the path has: 0, or -EINVAL: the place is past their end. */
+int place_check_end(const struct place *place, const struct place_epoch *at, uint64_t samples,
+                    struct fault *fault);
 
 /* Text "epoch-7" and the like to its number: decimal, one spelling. False: it is none. */
 bool place_number(const char *text, const char **end, uint64_t *number);

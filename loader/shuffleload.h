@@ -339,7 +339,8 @@ SL_API int sl_set_epoch(struct sl_loader *loader, uint64_t epoch);
  * checkpoint, on as many ranks or others. Each rank then reads every world'th sample from there.
  * On a mount that is rank-R-of-W.after-G. Where the mount has no such folder, or the source is no
  * mount, `after` - start has to be a multiple of the world (-EINVAL), and the first samples are
- * passed over (in a tar they are read all the same). */
+ * passed over (in a tar they are read all the same). At the epoch's end nothing is left, which is
+ * no error; past it is one (-EINVAL), of a tar from sl_next(), as its end is not known before. */
 SL_API int sl_seek(struct sl_loader *loader, uint64_t epoch, uint64_t after);
 
 /* For a checkpoint. The members are in step on all ranks that took as many batches. */

@@ -332,11 +332,12 @@ class Loader:
         if self._pending is not None and self._waits():
             self._pending.keep()
         self._pending = None
+        # Also where it fails: what is asked for then gives that error, and not another epoch.
+        self._at_start = True
+        self._ended = False
         status = _library.sl_seek(self._pointer, epoch, after)
         if status:
             self._fail(status)
-        self._at_start = True
-        self._ended = False
         self._after = self._ask_position().after
 
     # Epochs.
@@ -348,7 +349,9 @@ class Loader:
 
     def seek(self, epoch: int, after: int) -> None:
         """The same, from the `after`th sample of the epoch's global order on: how a job goes on from a checkpoint, on as
-        many ranks or others. Elsewhere than on a mount, `after` less `start` has to be a multiple of the world."""
+        many ranks or others. Elsewhere than on a mount, `after` less `start` has to be a multiple of the world. Past the end
+        of the epoch: ShuffleloadValueError, which names the epoch's samples; of a tar the next batch raises it, as its end is
+        not known before."""
         for name, value in (("epoch", epoch), ("after", after)):
             if not isinstance(value, int) or not 0 <= value < 2**64:
                 raise ValueError(f"{name} is {value!r}: an integer from 0 to 2^64 - 1")
@@ -459,8 +462,9 @@ class Loader:
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Goes on behind the batches of a checkpoint, on as many ranks or others. The number of samples in a batch may
-        differ, too. ValueError: another seed, other data or another order than the checkpoint's, or no state_dict();
-        ShuffleloadError as of seek(). After an error the loader is where it was."""
+        differ, too. ValueError: another seed, other data or another order than the checkpoint's, or no state_dict(): the
+        loader is where it was then. ShuffleloadError as of seek(), for `after` past the end of the epoch, say: the loader then
+        gives that error until a set_epoch() or seek() that succeeds."""
         if state.get("version") != 1 or not {"epoch", "after", "seed", "fingerprint"} <= set(state):
             raise ValueError(f"no state_dict() of a Loader, or a later version's: {state!r}")
         for name, own in (("seed", self._seed), ("fingerprint", self.fingerprint())):

@@ -122,6 +122,19 @@ class Loader(MountCase):
             self.assertEqual([s.position for s in samples], [29 + 2 * i for i in range(len(whole) - 14)])
             self.assertEqual(self.epochs[0][1], 28 + 2 * len(samples))
 
+    def test_going_on_past_the_end_is_an_error_with_the_epochs_samples(self):
+        for remainder in ("pad", "drop", "keep"):
+            mount = self.mount(self.set.shards, "world=2,remainder=%s" % remainder)
+            for source in ("mount", "mount_tar"):
+                for after in (61, 62):  # 62: after the padding
+                    self.assertEqual(self.dump(mount.where, rank=1, epoch=3, after=after, source=SOURCE[source]), [])
+                for after in (63, 64):
+                    self.dump(mount.where, code=1, rank=1, epoch=3, after=after, source=SOURCE[source])
+                    self.assertEqual(self.said, "cannot go on after sample %d: epoch 3 of %s has 61 samples\n"
+                                     % (after, mount.where))
+            self.dump(mount.where, code=1, rank=0, world=1, after=62)
+            self.assertIn("after sample 62: epoch 0 of %s has 61 samples" % mount.where, self.said)
+
     def test_a_folder_of_current_that_was_resumed_is_its_rest(self):
         mount = self.mount(self.set.shards, "world=2")
         mount.set_epoch(b"3 after 28\n")

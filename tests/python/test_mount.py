@@ -244,6 +244,15 @@ class Orders(OnMounts):
             with self.subTest(world):
                 self.go_on(world)
 
+    def test_a_checkpoint_past_the_end_of_a_mounts_epoch_names_its_samples(self):
+        with shufflefs.mount(self.set.shards, world=2) as mount, self.bytes_of(mount, rank=1) as loader:
+            state = loader.state_dict()
+            for after in (self.N + 2, 100, 1000):
+                with self.assertRaisesRegex(ValueError, f"after sample {after}: epoch 0 of .* has {self.N} samples"):
+                    loader.load_state_dict({**state, "after": after})
+            loader.load_state_dict(state)
+            self.assertEqual(self.contents(loader), self.expected(2, 1))
+
     def go_on(self, world):
         with shufflefs.mount(self.set.shards, world=2, remainder="keep") as mount:
             done, states = [], []

@@ -314,3 +314,18 @@ class Epochs(Case):
                 with self.assertRaises(ValueError):
                     loader.seek(epoch, after)
             self.assertEqual(loader.state_dict(), state)
+
+    def test_a_checkpoint_past_the_end_is_an_error_with_the_epochs_samples(self):
+        with self.loader() as loader:
+            state = loader.state_dict()
+            loader.load_state_dict({**state, "after": 40})
+            self.assertEqual(self.numbers(loader), [])
+            for _ in range(2):
+                with self.assertRaisesRegex(ValueError, "after sample 41: .*pictures has 40 samples"):
+                    loader.load_state_dict({**state, "after": 41})
+            with self.assertRaisesRegex(ValueError, "after sample 41"):
+                next(iter(loader))
+            loader.load_state_dict(state)
+            self.assertEqual(len(self.numbers(loader)), 5)
+        with self.assertRaisesRegex(shuffleload.ShuffleloadValueError, "40 samples"):
+            self.loader(after=41)

@@ -310,7 +310,59 @@ Test(load_misuse, a_field_with_a_dot_or_none_is_refused)
     end();
 }
 
-Test(load_misuse, places_past_the_end_are_empty_epochs_and_past_all_numbers_errors)
+Test(load_misuse, a_place_past_the_end_is_an_error_with_the_number_of_samples)
+{
+    struct sl_config config;
+    struct sl_loader *loader;
+    struct sl_batch *batch;
+
+    begin();
+    config = config_of("p");
+    config.world = 2;
+    config.start = 4;
+    loader = load_open(&config);
+    for (int i = 0; i < 2; i++) {
+        /* 4 and 2 * 40: the end; the next place is the end of a rank with one sample more. */
+        for (unsigned after = 84; after <= 86; after += 2) {
+            cr_assert_eq(sl_seek(loader, 0, after), 0);
+            cr_assert_eq(sl_next(loader, &batch, -1), SL_END);
+        }
+        told(loader, sl_seek(loader, 0, 88), -EINVAL, "after sample 88");
+        told(loader, sl_next(loader, &batch, -1), -EINVAL,
+             "p has 40 samples, and is one of 2 ranks");
+        told(loader, sl_seek(loader, 0, 85), -EINVAL, "multiples of its world, 2");
+    }
+    start_anew(loader);
+    cr_assert_eq(sl_next(loader, &batch, -1), 0);
+    sl_close(loader);
+    config.after = 1000;
+    refused(&config, -EINVAL, "40 samples");
+    end();
+}
+
+Test(load_misuse, a_place_past_the_end_of_a_tar_shows_at_its_end)
+{
+    struct sl_config config;
+    struct sl_loader *loader;
+    struct sl_batch *batch;
+
+    begin();
+    load_write_tar(&folder, "s.tar", PICTURES, UINT32_MAX);
+    config = config_of("s.tar");
+    config.after = 41;
+    loader = load_open(&config);
+    for (int i = 0; i < 2; i++) {
+        told(loader, sl_next(loader, &batch, -1), -EINVAL, "after sample 41");
+        told(loader, sl_next(loader, &batch, -1), -EINVAL, "s.tar has 40 samples");
+        cr_assert_eq(sl_seek(loader, 0, 40), 0);
+        cr_assert_eq(sl_next(loader, &batch, -1), SL_END);
+        cr_assert_eq(sl_seek(loader, 0, 41), 0);
+    }
+    sl_close(loader);
+    end();
+}
+
+Test(load_misuse, places_past_all_numbers_are_errors)
 {
     struct sl_config config;
     struct sl_loader *loader;
@@ -319,8 +371,6 @@ Test(load_misuse, places_past_the_end_are_empty_epochs_and_past_all_numbers_erro
     begin();
     config = config_of("p");
     loader = load_open(&config);
-    cr_assert_eq(sl_seek(loader, 0, 1000), 0);
-    cr_assert_eq(sl_next(loader, &batch, -1), SL_END);
     told(loader, sl_seek(loader, 0, UINT64_MAX), -EINVAL, "18446744073709551615");
     told(loader, sl_next(loader, &batch, -1), -EINVAL, "18446744073709551615");
     start_anew(loader);
