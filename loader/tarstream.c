@@ -74,7 +74,7 @@ static la_ssize_t on_read(struct archive *archive, void *context, const void **b
     stream->begun = true;
     if (got < 0) {
         stream->read_error = errno;
-        archive_set_error(archive, errno, "read");
+        archive_set_error(archive, errno, "%s", fault_meaning(errno));
         return -1;
     }
     *buffer = stream->kept = stream->buffer;
@@ -136,7 +136,8 @@ static int begin(struct tarstream *stream, struct fault *fault)
         return 0;
     }
     result = stream->read_error ? -stream->read_error : -EBADMSG;
-    fault_set(fault, result, "%s is no tar: %s", stream->path, archive_error_string(archive));
+    fault_set(fault, result, stream->read_error ? "%s: %s" : "%s is no tar: %s", stream->path,
+              archive_error_string(archive));
     archive_read_free(archive);
     return result;
 }
