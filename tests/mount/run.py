@@ -115,6 +115,8 @@ def main():
     options.binary_dir = options.binary_dir.resolve()
     # For the tests' modules, which read these as they are imported.
     os.environ.update(SHUFFLEFS_TEST_BINARY_DIR=str(options.binary_dir), SHUFFLEFS_TEST_SLOW="1" if options.slow else "0")
+    # In a shell's background it is ignored, and so it would be in the programs that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     tests = [t for t in all_tests() if not options.filters or any(f in t.id() for f in options.filters)]
     if options.list:
         print("\n".join(test.id() for test in tests))
