@@ -53,8 +53,8 @@ class Instruments(MountCase):
         self.assertLessEqual(latency["p90_us"], latency["p99_us"])
         self.assertGreater(latency["max_us"], 0)
         storage = status["storage"]
-        # Nothing is read twice for nothing: a file, and its place in the shard.
-        self.assertLessEqual(storage["reads"], self.n + 64)
+        # Nothing is read twice for nothing: but a push and a READ of the same file may meet now and then.
+        self.assertLessEqual(storage["reads"], self.n + self.n // 20)
         self.assertGreaterEqual(storage["bytes"], status["member_bytes"])
 
     def test_one_reader_is_shown_with_its_place_and_shares(self):
