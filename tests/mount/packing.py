@@ -4,6 +4,7 @@ import json
 import os
 import struct
 import subprocess
+import sys
 import tarfile
 import zlib
 
@@ -12,7 +13,8 @@ import slow as slow_storage
 import tars
 from harness import binary, read, run
 
-PEERS = "/tmp/peers/bin/python"
+# An interpreter that has the packages of other loaders; where none is given, this one.
+PEERS = os.environ.get("LOADERS_PYTHON") or sys.executable
 PROGRAM = "shufflefs-pack"
 
 

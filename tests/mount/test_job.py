@@ -14,7 +14,8 @@ import tars
 import torch_order
 from harness import MountCase
 
-PEERS = "/tmp/peers/bin"
+# Where an interpreter with the packages of other loaders is; where none is given, this one.
+PEERS = os.path.dirname(os.environ.get("LOADERS_PYTHON") or sys.executable)
 N, BATCH, PREFETCH = 320, 4, 2
 # What an order cannot do without, or is too large by default for a few small samples.
 OPTIONS = {"weighted": "weights=balanced", "block": "block=4K,window=3,streams=8", "length": "lengths=size,bucket=32"}
@@ -181,7 +182,7 @@ json.dump(found, sys.stdout)
     def python(self):
         """One that has webdataset and torch."""
         test = "import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, ('torch', 'webdataset'))))"
-        for python in (PEERS + "/python", sys.executable):
+        for python in (os.environ.get("LOADERS_PYTHON") or sys.executable, sys.executable):
             if os.path.exists(python) and harness.run([python, "-c", test]).returncode == 0:
                 return python
         return self.skipTest("needs webdataset and torch")
