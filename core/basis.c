@@ -6,12 +6,10 @@
 #include "report.h"
 #include "weights.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 static int check_window(const struct config *config, uint64_t places)
 {
@@ -69,26 +67,6 @@ static void warn_of_cut_buckets(const struct config *config, uint64_t samples)
                        bucket, samples, places, bucket);
 }
 
-/* XXH3 over values of 8 bytes as core/numbers.h makes it: little-endian, equal on any machine. */
-static int hash_values(const void *values, uint64_t count, uint64_t *hash)
-{
-    XXH3_state_t *state = XXH3_createState();
-    const unsigned char *bytes = values;
-
-    if (!state)
-        return -ENOMEM;
-    XXH3_64bits_reset(state);
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t value;
-        memcpy(&value, bytes + i * sizeof value, sizeof value);
-        value = htole64(value);
-        XXH3_64bits_update(state, &value, sizeof value);
-    }
-    *hash = XXH3_64bits_digest(state);
-    XXH3_freeState(state);
-    return 0;
-}
-
 static int balance(struct basis *basis, const struct config *config, const struct labels *labels)
 {
     uint64_t unlabelled;
@@ -109,7 +87,7 @@ static int balance(struct basis *basis, const struct config *config, const struc
     if (unlabelled)
         report_warning("weights=balanced: %" PRIu64 " sample%s without a label: never drawn",
                        unlabelled, unlabelled == 1 ? "" : "s");
-    return hash_values(basis->cumulative, basis->order.samples, &basis->hash);
+    return numbers_hash(basis->cumulative, basis->order.samples, &basis->hash);
 }
 
 static int open_weights(struct basis *basis, const struct config *config,
@@ -140,7 +118,7 @@ static int measure_sizes(struct basis *basis, const struct config *config,
         return -ENOMEM;
     for (uint64_t i = 0; i < samples; i++)
         basis->lengths[i] = index->members[fields_primary(index, config->fields, i)].size;
-    return hash_values(basis->lengths, samples, &basis->hash);
+    return numbers_hash(basis->lengths, samples, &basis->hash);
 }
 
 static int open_lengths(struct basis *basis, const struct config *config, const struct index *index)

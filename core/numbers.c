@@ -255,20 +255,18 @@ static int read_values(struct text *text, uint64_t count, const struct kind *kin
     return taken == count ? 0 : complain_of_lines(text, "", taken, count);
 }
 
-static int hash_values(const char *path, const char *values, uint64_t count, uint64_t *hash)
+int numbers_hash(const void *values, uint64_t count, uint64_t *hash)
 {
     XXH3_state_t *state = XXH3_createState();
 
-    if (!state) {
-        report_error("%s: %s", path, strerror(ENOMEM));
+    if (!state)
         return -ENOMEM;
-    }
     XXH3_64bits_reset(state);
     for (uint64_t at = 0; at < count;) {
         uint64_t some[512];
         size_t n = 0;
         for (; n < sizeof some / sizeof *some && at < count; n++, at++) {
-            memcpy(&some[n], values + at * sizeof *some, sizeof *some);
+            memcpy(&some[n], (const char *)values + at * sizeof *some, sizeof *some);
             some[n] = htole64(some[n]);
         }
         XXH3_64bits_update(state, some, n * sizeof *some);
@@ -276,6 +274,15 @@ static int hash_values(const char *path, const char *values, uint64_t count, uin
     *hash = XXH3_64bits_digest(state);
     XXH3_freeState(state);
     return 0;
+}
+
+static int hash_read(const char *path, const void *values, uint64_t count, uint64_t *hash)
+{
+    int fault = numbers_hash(values, count, hash);
+
+    if (fault)
+        report_error("%s: %s", path, strerror(-fault));
+    return fault;
 }
 
 /* Values of 8 bytes each. */
@@ -324,7 +331,7 @@ static int read_checked(const char *path, uint64_t count, const struct kind *kin
     if (!fault && check)
         fault = check(path, read, count);
     if (!fault && hash)
-        fault = hash_values(path, read, count, hash);
+        fault = hash_read(path, read, count, hash);
     if (fault)
         free(read);
     else

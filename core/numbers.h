@@ -9,7 +9,7 @@
  * The file is read once, from start to end and in pieces, so it may be a pipe (one that nobody
  * writes to is waited for), and memory is that of the values alone: 8 bytes each.
  *
- * Both functions: `path` is opened as it stands, and named so in messages. `count` is the number of
+ * Both that read: `path` is opened as it stands, and named so in messages. `count` is the number of
  * samples, and of lines that there must be. On success *values is allocated and the caller's to
  * free(), and *hash (NULL: not wanted) is XXH3 over the values, not the text, each in 8 bytes,
  * little-endian: equal on any machine. Returns 0, or a negative errno, reported once: of a file
@@ -27,5 +27,9 @@ int numbers_read_weights(const char *path, uint64_t count, double **values, uint
 
 /* Decimal integers from 0 to 2^63 - 1, without a sign. */
 int numbers_read_lengths(const char *path, uint64_t count, uint64_t **values, uint64_t *hash);
+
+/* The same hash over `count` values of 8 bytes that come from elsewhere. 0, or -ENOMEM, not
+ * reported. */
+int numbers_hash(const void *values, uint64_t count, uint64_t *hash);
 
 #endif
