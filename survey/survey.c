@@ -15,13 +15,23 @@ uint64_t survey_places(const struct survey *survey)
     return survey->bases[0].places;
 }
 
+/* A data set has made that of the first order already. */
+static void take_first_basis(struct survey *survey)
+{
+    survey->bases[0] = survey->dataset.basis;
+    survey->dataset.basis = (struct basis){0};
+    survey->open = 1;
+}
+
 static int open_bases(struct survey *survey)
 {
     const struct survey_request *request = survey->request;
     const struct index *index = survey->dataset.index;
     int fault = 0;
 
-    for (size_t i = 0; !fault && i < request->order_count; i++) {
+    if (index)
+        take_first_basis(survey);
+    for (size_t i = survey->open; !fault && i < request->order_count; i++) {
         fault = basis_open(&survey->bases[i], &request->orders[i].config, survey->samples, index,
                            index ? &survey->dataset.labels : NULL);
         if (fault == -ENOMEM)
