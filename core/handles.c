@@ -134,6 +134,24 @@ static int open_file(struct handles *handles, const char *path, int flags)
     }
 }
 
+/* Finer than HANDLES_ALIGN_MOST where the kernel says so (Linux 6.1). */
+static unsigned alignment(int fd)
+{
+#ifdef STATX_DIOALIGN
+    struct statx status;
+
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) == 0 &&
+        (status.stx_mask & STATX_DIOALIGN) && status.stx_dio_offset_align) {
+        unsigned align = status.stx_dio_offset_align > status.stx_dio_mem_align
+                             ? status.stx_dio_offset_align
+                             : status.stx_dio_mem_align;
+        if (align <= HANDLES_ALIGN_MOST)
+            return align;
+    }
+#endif
+    return HANDLES_ALIGN_MOST;
+}
+
 /* Opens the shard: by its name, or, around the page cache, what `through` has open. 0 or a negative
  * errno. */
 static int open_handle(struct handles *handles, size_t shard, const struct handle *through,
@@ -163,6 +181,7 @@ static int open_handle(struct handles *handles, size_t shard, const struct handl
     }
     handle->device = status.st_dev;
     handle->inode = status.st_ino;
+    handle->align = through ? alignment(handle->fd) : 1;
     *out = handle;
     return 0;
 }

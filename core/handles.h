@@ -9,6 +9,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+/* Enough around the page cache on any storage that has it. */
+#define HANDLES_ALIGN_MOST 4096
+
 struct handles;
 
 /* An open file. It does not change but for what says so. */
@@ -16,6 +19,8 @@ struct handle {
     int fd;
     dev_t device;
     ino_t inode;
+    /* Around the page cache: what offsets, lengths and memory are multiples of, at the least. */
+    unsigned align;
     unsigned users; /* reads under way. Guarded by handles.lock */
     bool kept;      /* its slot has it; else its last user closes it. Guarded by handles.lock */
 };

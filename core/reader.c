@@ -6,6 +6,7 @@
 #include "block_cache.h"
 #include "clock.h"
 #include "handles.h"
+#include "range.h"
 #include "report.h"
 
 #include <errno.h>
@@ -27,26 +28,22 @@
  * Nanoseconds. */
 #define SLOW_READ_NS 300000
 
-/* A shard whose inode changes under a read so often, one time after the other, is given up. */
-#define CHANGES_MOST 8
 /* A shard that fails and recovers again and again gives no more than one line in this time. */
 #define COMPLAIN_AGAIN_NS ((uint64_t)10 * 1000000000)
-
-#define HEADER_CHANGED "the member's header changed since it was indexed"
 
 struct shard_state {
     atomic_ullong errors;
     atomic_ullong complained; /* when, in ns; 0: not, or it was read well since */
-    atomic_bool no_direct;    /* its file system has no O_DIRECT */
 };
 
 struct reader {
     const struct index *index;
-    enum reader_direct direct;
     struct handles *handles;
     struct shard_state *shards;
     struct block_cache *blocks; /* NULL: samples are read one by one */
+    struct range_source source;
     atomic_bool no_cachestat;
+    atomic_bool *no_direct; /* of each shard */
     atomic_ullong reads, bytes, direct_reads, failed, ns;
     atomic_ullong ahead_ns; /* a moving average of what a read takes */
     atomic_uint coldness;   /* a moving average of reads that found nothing in the cache; of 1024 */
@@ -60,12 +57,20 @@ int reader_open(struct reader **out, const struct index *index, size_t most_open
     if (!reader)
         return -ENOMEM;
     reader->index = index;
-    reader->direct = direct;
     reader->shards = calloc(index->shard_count + 1, sizeof *reader->shards);
-    if (!reader->shards || handles_open(&reader->handles, index, most_open)) {
+    reader->no_direct = calloc(index->shard_count + 1, sizeof *reader->no_direct);
+    if (!reader->shards || !reader->no_direct || handles_open(&reader->handles, index, most_open)) {
         reader_close(reader);
         return -ENOMEM;
     }
+    reader->source = (struct range_source){
+        .index = index,
+        .handles = reader->handles,
+        .never_around = direct == READER_DIRECT_NEVER,
+        .around_if_unknown = direct == READER_DIRECT_ALWAYS,
+        .no_direct = reader->no_direct,
+        .no_cachestat = &reader->no_cachestat,
+    };
     *out = reader;
     return 0;
 }
@@ -83,6 +88,7 @@ void reader_close(struct reader *reader)
     block_cache_close(reader->blocks);
     handles_close(reader->handles);
     free(reader->shards);
+    free(reader->no_direct);
     free(reader);
 }
 
@@ -111,88 +117,6 @@ static void succeed(struct reader *reader, size_t shard)
         report_info("%s: samples can be read again", reader->index->shards[shard].path);
 }
 
-/* NULL, or why the file is not the one that was indexed. */
-static const char *look(const struct index_shard *shard, int fd, struct stat *status)
-{
-    if (fstat(fd, status))
-        return strerror(errno);
-    if ((uint64_t)status->st_size != shard->size)
-        return "the shard's size changed since it was indexed";
-    if (status->st_mtim.tv_sec != shard->modified.tv_sec ||
-        status->st_mtim.tv_nsec != shard->modified.tv_nsec)
-        return "the shard was modified since it was indexed";
-    return NULL;
-}
-
-static bool same_time(const struct timespec *a, const struct timespec *b)
-{
-    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
-}
-
-/* Fills `parts` from `offset` on. NULL, or why not. */
-static const char *read_all(int fd, struct iovec *parts, int count, uint64_t offset)
-{
-    while (count) {
-        ssize_t got = preadv(fd, parts, count, (off_t)offset);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return strerror(errno);
-        if (got == 0)
-            return "the shard ends early";
-        offset += (uint64_t)got;
-        while (count && (size_t)got >= parts->iov_len) {
-            got -= (ssize_t)parts->iov_len;
-            parts++;
-            count--;
-        }
-        if (count) {
-            parts->iov_base = (char *)parts->iov_base + got;
-            parts->iov_len -= (size_t)got;
-        }
-    }
-    return NULL;
-}
-
-/* How much of a range of a file is in the page cache; CACHED: at least half. */
-enum cached { NOT_CACHED, PARTLY_CACHED, CACHED, UNKNOWN };
-
-static enum cached look_in_cache(struct reader *reader, int fd, uint64_t offset, uint64_t size)
-{
-    /* struct cachestat_range and struct cachestat of linux/mman.h, Linux 6.5 */
-    uint64_t range[2] = {offset, size};
-    struct {
-        uint64_t cached, dirty, writeback, evicted, recently_evicted;
-    } pages;
-    uint64_t count = (offset + size + PAGE_BYTES - 1) / PAGE_BYTES - offset / PAGE_BYTES;
-
-    if (atomic_load_explicit(&reader->no_cachestat, memory_order_relaxed))
-        return UNKNOWN;
-    if (syscall(451 /* cachestat */, fd, range, &pages, 0)) {
-        /* EPERM is about one file's owner; the others are about the kernel. */
-        if (errno != EPERM)
-            atomic_store(&reader->no_cachestat, true);
-        return UNKNOWN;
-    }
-    return pages.cached == 0 ? NOT_CACHED : pages.cached * 2 < count ? PARTLY_CACHED : CACHED;
-}
-
-static bool goes_around(struct reader *reader, size_t shard, int fd, uint64_t offset, uint64_t size)
-{
-    if (reader->direct == READER_DIRECT_NEVER || atomic_load(&reader->shards[shard].no_direct))
-        return false;
-    switch (look_in_cache(reader, fd, offset, size)) {
-    case UNKNOWN:
-        return reader->direct == READER_DIRECT_ALWAYS;
-    case CACHED:
-        return false;
-    case NOT_CACHED:
-    case PARTLY_CACHED:
-        break;
-    }
-    return true;
-}
-
 static void count(struct reader *reader, uint64_t bytes, bool direct, uint64_t since)
 {
     atomic_fetch_add_explicit(&reader->reads, 1, memory_order_relaxed);
@@ -212,91 +136,6 @@ static void learn(struct reader *reader, bool around, uint64_t took)
                           memory_order_relaxed);
 }
 
-/* One range of a shard; `data` is where in the buffer its first byte is. */
-struct range {
-    size_t shard;
-    uint64_t offset;
-    size_t size;
-    char *buffer, *data;
-    /* Of which the range is a later part, so that its header is not in it; NULL: it is. */
-    const struct index_member *part_of;
-    char *header; /* where the header before the offset goes, which is read too; NULL: nowhere */
-};
-
-/* Reads a range through the cache. */
-static const char *read_through(struct range *range, int fd)
-{
-    struct iovec parts[2] = {{range->header, INDEX_HEADER_BYTES}, {range->buffer, range->size}};
-
-    range->data = range->buffer;
-    if (!range->header)
-        return read_all(fd, parts + 1, 1, range->offset);
-    return read_all(fd, parts, 2, range->offset - INDEX_HEADER_BYTES);
-}
-
-/* Reads a range around the cache. False: it has to be read through the cache after all. */
-static bool read_around(struct reader *reader, struct range *range, const struct handle *through)
-{
-    uint64_t start = range->offset / READER_ALIGN * READER_ALIGN;
-    uint64_t end = (range->offset + range->size + READER_ALIGN - 1) / READER_ALIGN * READER_ALIGN;
-    struct handle *handle;
-    bool good;
-    ssize_t got;
-    int fault = handles_take_around(reader->handles, range->shard, through, &handle);
-
-    if (fault) {
-        if (fault == -EINVAL)
-            atomic_store(&reader->shards[range->shard].no_direct, true);
-        return false;
-    }
-    range->data = range->buffer + (range->offset - start);
-    got = pread(handle->fd, range->buffer, (size_t)(end - start), (off_t)start);
-    if (got < 0 && errno == EINVAL)
-        atomic_store(&reader->shards[range->shard].no_direct, true);
-    good = got >= 0 && (uint64_t)got >= range->offset + range->size - start;
-    handles_release(reader->handles, range->shard, handle, !good);
-    return good;
-}
-
-/* The header of a member of which a later part is read. It was checked when the first part was; but
- * a file whose inode has changed since it was indexed, though not its size and time, may have been
- * written to and its time set back. */
-static const char *check_header(const struct index_member *member, int fd)
-{
-    char header[INDEX_HEADER_BYTES];
-    struct iovec part = {header, sizeof header};
-    const char *why = read_all(fd, &part, 1, member->offset - sizeof header);
-
-    return why || index_header_check(header) == member->header ? why : HEADER_CHANGED;
-}
-
-/* Reads a range between two looks at the file, which must show the same file, and unchanged: what
- * is written meanwhile shows in one of its times, whatever the writer sets back, as nobody can set
- * back when an inode changed. Where that alone is another time (a new name, another mode, a time
- * that was set back), it is read again. */
-static const char *read_range(struct reader *reader, struct range *range,
-                              const struct handle *through, bool *around)
-{
-    const struct index_shard *shard = &reader->index->shards[range->shard];
-    struct stat before, after;
-
-    for (int changes = 0; changes < CHANGES_MOST; changes++) {
-        const char *why = look(shard, through->fd, &before);
-        if (why)
-            return why;
-        *around = *around && read_around(reader, range, through);
-        if (!*around)
-            why = read_through(range, through->fd);
-        if (!why && range->part_of && !same_time(&before.st_ctim, &shard->changed))
-            why = check_header(range->part_of, through->fd);
-        if (!why)
-            why = look(shard, through->fd, &after);
-        if (why || same_time(&before.st_ctim, &after.st_ctim))
-            return why;
-    }
-    return "the shard keeps changing";
-}
-
 /* Blocks. */
 
 static bool read_block(struct reader *reader, struct held_block *held)
@@ -312,7 +151,7 @@ static bool read_block(struct reader *reader, struct held_block *held)
 
     if (handles_take(reader->handles, range.shard, &handle, &fresh))
         return false;
-    why = read_range(reader, &range, handle, &around);
+    why = range_read(&reader->source, &range, handle, &around);
     handles_release(reader->handles, range.shard, handle, why != NULL);
     if (why)
         return false;
@@ -345,12 +184,12 @@ static enum block_cache_answer claim_block(struct reader *reader, const struct r
     if (!block_cache_extent(reader->blocks, sample, &from, &to) ||
         handles_take(reader->handles, range->shard, &handle, &fresh))
         return BLOCK_ALONE;
-    if (look_in_cache(reader, handle->fd, range->offset, range->size) == CACHED)
+    if (range_in_cache(&reader->source, handle->fd, range->offset, range->size) == RANGE_CACHED)
         block_cache_pass(reader->blocks, sample);
     else
-        answer = block_cache_claim(reader->blocks, sample,
-                                   goes_around(reader, range->shard, handle->fd, from, to - from),
-                                   held);
+        answer = block_cache_claim(
+            reader->blocks, sample,
+            range_goes_around(&reader->source, range->shard, handle->fd, from, to - from), held);
     if (answer == BLOCK_BESIDE)
         bring_in(handle->fd, from, to);
     handles_release(reader->handles, range->shard, handle, false);
@@ -424,11 +263,12 @@ static const char *try_read(struct reader *reader, struct range *range,
         *fresh = true;
         return strerror(-fault);
     }
-    *cold = range->size >= PAGE_BYTES && reader->direct != READER_DIRECT_NEVER &&
-            look_in_cache(reader, handle->fd, range->offset, range->size) == NOT_CACHED;
-    why = read_range(reader, range, handle, &around);
+    *cold = range->size >= PAGE_BYTES && !reader->source.never_around &&
+            range_in_cache(&reader->source, handle->fd, range->offset, range->size) ==
+                RANGE_NOT_CACHED;
+    why = range_read(&reader->source, range, handle, &around);
     if (!why && range->header && index_header_check(range->header) != member->header)
-        why = HEADER_CHANGED;
+        why = RANGE_HEADER_CHANGED;
     /* Whole pages alone go: those at the ends may hold a neighbour, which is often read next. */
     if (!why && *cold)
         posix_fadvise(handle->fd, (off_t)range->offset, (off_t)range->size, POSIX_FADV_DONTNEED);
@@ -484,12 +324,14 @@ static int read_range_ahead(struct reader *reader, struct range *range, uint64_t
     since = clock_now_ns();
     why = handles_take(reader->handles, range->shard, &handle, &fresh) ? "cannot be opened" : NULL;
     if (!why) {
-        around = goes_around(reader, range->shard, handle->fd, range->offset, range->size);
-        why = read_range(reader, range, handle, &around);
+        around = range_goes_around(&reader->source, range->shard, handle->fd, range->offset,
+                                   range->size);
+        why = range_read(&reader->source, range, handle, &around);
         handles_release(reader->handles, range->shard, handle, why != NULL);
     }
     if (why) {
-        atomic_fetch_add_explicit(&reader->failed, 1, memory_order_relaxed);
+        if (!range->unfit)
+            atomic_fetch_add_explicit(&reader->failed, 1, memory_order_relaxed);
         return -EIO;
     }
     took = clock_now_ns() - since;
@@ -520,6 +362,7 @@ ssize_t reader_read_ahead(struct reader *reader, uint64_t member, char *buffer, 
     if (size > room - READER_SLACK)
         size = room - READER_SLACK;
     range.offset = at->offset + from - before;
+    range.level = at->offset + from;
     range.size = size + before;
     range.part_of = before ? NULL : at;
     fault = read_range_ahead(reader, &range, member);
@@ -536,7 +379,7 @@ int reader_read_members(struct reader *reader, const uint64_t *members, size_t c
 {
     const struct index_member *all = reader->index->members;
     struct range range = {.buffer = buffer, .offset = UINT64_MAX};
-    uint64_t end = 0;
+    uint64_t end = 0, largest = 0;
     int fault;
 
     for (size_t i = 0; i < count; i++) {
@@ -545,6 +388,10 @@ int reader_read_members(struct reader *reader, const uint64_t *members, size_t c
             range.offset = at->offset - INDEX_HEADER_BYTES;
         if (at->offset + at->size > end)
             end = at->offset + at->size;
+        if (at->size >= largest) {
+            largest = at->size;
+            range.level = at->offset;
+        }
     }
     if (count == 0 || end - range.offset > room - READER_SLACK)
         return count ? -E2BIG : 0;
@@ -557,6 +404,47 @@ int reader_read_members(struct reader *reader, const uint64_t *members, size_t c
         const struct index_member *at = &all[members[i]];
         data[i] = range.data + (at->offset - range.offset);
         if (index_header_check(data[i] - INDEX_HEADER_BYTES) != at->header)
+            return fail_ahead(reader);
+    }
+    return 0;
+}
+
+/* The member whose bytes a range starts with, its header being before it; NULL: it starts with a
+ * header. */
+static const struct index_member *first_part(const struct index_member *all,
+                                             const uint64_t *members, size_t count, uint64_t from)
+{
+    const struct index_member *first = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct index_member *at = &all[members[i]];
+        if (at->offset <= from && (!first || at->offset > first->offset))
+            first = at;
+    }
+    return first && from < first->offset + first->size ? first : NULL;
+}
+
+int reader_read_extent(struct reader *reader, const uint64_t *members, size_t count, char *place,
+                       uint64_t from, size_t size)
+{
+    const struct index_member *all = reader->index->members;
+    struct range range = {.shard = index_shard_of_member(reader->index, members[0]),
+                          .offset = from,
+                          .size = size,
+                          .buffer = place,
+                          .exact = true,
+                          .part_of = first_part(all, members, count, from)};
+    int fault;
+
+    if (reader->blocks || from + size > reader->index->shards[range.shard].size)
+        return -EINVAL;
+    fault = read_range_ahead(reader, &range, members[0]);
+    if (fault)
+        return range.unfit ? -EINVAL : fault;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t header = all[members[i]].offset - INDEX_HEADER_BYTES;
+        if (header >= from && header < from + size &&
+            index_header_check(place + (header - from)) != all[members[i]].header)
             return fail_ahead(reader);
     }
     return 0;

@@ -63,7 +63,7 @@ ssize_t reader_read(struct reader *reader, uint64_t member, void *buffer, size_t
 
 /* Buffers of reads ahead start at a multiple of READER_ALIGN bytes, and have READER_SLACK more than
  * what is to be read. */
-#define READER_ALIGN 4096
+#define READER_ALIGN 4096 /* a page */
 #define READER_SLACK ((size_t)3 * READER_ALIGN)
 
 /* Reads that nobody waits for: a fault is neither reported nor counted against the shard, as it is
@@ -79,6 +79,13 @@ ssize_t reader_read_ahead(struct reader *reader, uint64_t member, char *buffer, 
                           uint64_t from, size_t size, char **data);
 int reader_read_members(struct reader *reader, const uint64_t *members, size_t count, char *buffer,
                         size_t room, char **data);
+
+/* Reads ahead bytes [from, from + size) of a shard to the start of `place`: of `count` members of
+ * one sample, headers and what fills their last blocks included, as they lie in the shard. The
+ * headers that are among the bytes are checked. -EIO, or -EINVAL: not in this way (storage that
+ * cannot read straight to that place, or blocks are kept). */
+int reader_read_extent(struct reader *reader, const uint64_t *members, size_t count, char *place,
+                       uint64_t from, size_t size);
 
 /* Reads of members of shard number `shard` that ended in -EIO, but for those ahead. */
 uint64_t reader_errors(const struct reader *reader, size_t shard);

@@ -5,21 +5,32 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 /* Fields of one sample that are pushed at the most. */
 #define AT_ONCE 64
 
+#define HUGE_PAGE ((size_t)2 << 20)
+
+char *push_rooms(size_t many, size_t each)
+{
+    size_t bytes = (many * each + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    char *rooms = aligned_alloc(HUGE_PAGE, bytes);
+
+    if (rooms)
+        madvise(rooms, bytes, MADV_HUGEPAGE); /* nothing hangs on it */
+    return rooms;
+}
+
 bool push_room_open(struct push_room *room)
 {
     room->read = aligned_alloc(READER_ALIGN, PUSH_STORE_BYTES + READER_SLACK);
-    room->chunk = malloc(CHUNK_BYTES);
-    return room->read && room->chunk;
+    return room->read;
 }
 
 void push_room_close(struct push_room *room)
 {
     free(room->read);
-    free(room->chunk);
 }
 
 /* Stores bytes of a file. False when the kernel does not have the inode, or the mount is gone. */
@@ -71,9 +82,12 @@ static void push_members(struct push *push, const uint64_t *members, size_t many
     const struct index *index = view_dataset(push->view)->index;
     char *data[AT_ONCE];
     uint64_t sizes[AT_ONCE];
-    int fault = reader_read_members(push->reader, members, many, room->read,
-                                    PUSH_STORE_BYTES + READER_SLACK, data);
+    int fault = reader_read_members(push->reader, members, many, room->small, PUSH_SMALL_BYTES,
+                                    data);
 
+    if (fault == -E2BIG)
+        fault = reader_read_members(push->reader, members, many, room->read,
+                                    PUSH_STORE_BYTES + READER_SLACK, data);
     if (fault) {
         flights_end(push->flights, room->slot);
         for (size_t i = 0; fault == -E2BIG && i < many; i++)
@@ -150,7 +164,7 @@ bool push_chunk(struct push *push, const struct chunk *chunk, struct push_room *
 
     if (known)
         got = stream_read_ahead(push->view, push->reader, chunk->stream, room->chunk, chunk->size,
-                                chunk->from, room->read, PUSH_STORE_BYTES + READER_SLACK);
+                                chunk->from, room->small, PUSH_SMALL_BYTES);
     *read = got == (ssize_t)chunk->size;
     if (*read) {
         flights_land_piece(push->flights, room->slot, room->chunk);

@@ -20,6 +20,10 @@
 #define PUSH_STORE_BYTES ((size_t)1 << 20)
 #define PUSH_FILE_BYTES  ((uint64_t)64 << 20)
 
+/* Most samples fit into a small room. All of these together lie in few huge pages, where the kernel
+ * gives them: then storage fills one piece of memory for a sample, not one for each page. */
+#define PUSH_SMALL_BYTES ((size_t)192 << 10)
+
 /* What is pushed from, and where to; what was pushed. */
 struct push {
     struct fuse_session *session;
@@ -34,9 +38,12 @@ struct push {
 /* A thread's memory, and its slot of the flights. */
 struct push_room {
     unsigned slot;
+    char *small; /* PUSH_SMALL_BYTES, aligned for the reader. Lent while there is work */
     char *read;  /* PUSH_STORE_BYTES + READER_SLACK, aligned for the reader */
-    char *chunk; /* CHUNK_BYTES */
+    char *chunk; /* CHUNK_BYTES. Lent likewise */
 };
+/* Memory for `many` rooms of `each` bytes; NULL: there is none. free() it. */
+char *push_rooms(size_t many, size_t each);
 bool push_room_open(struct push_room *room);
 void push_room_close(struct push_room *room);
 

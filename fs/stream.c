@@ -263,6 +263,7 @@ struct cursor {
     uint64_t at, from, end; /* [from, end) is wanted */
     char *scratch;          /* of a read ahead; else NULL */
     size_t room;
+    bool is_read; /* the sample's own bytes are in the buffer */
 };
 
 /* Passes a piece of `size` bytes; the part of it that is wanted: from *skip on, `*take` bytes, to
@@ -329,13 +330,57 @@ static int pass_data(struct view *view, struct reader *reader, struct cursor *cu
     if (to && part->member < 0) {
         dataset_label_text(view_dataset(view), part->sample, label);
         memcpy(to, label + skip, take);
-    } else if (to && read_data(reader, cursor, (uint64_t)part->member, to, take, skip)) {
+    } else if (to && !cursor->is_read &&
+               read_data(reader, cursor, (uint64_t)part->member, to, take, skip)) {
         return -EIO;
     }
     to = pass(cursor, round_up(part->size) - part->size, &skip, &take);
     if (to)
         memset(to, 0, take);
     return 0;
+}
+
+/* Whether the first `count` parts lie in the shard as they do in the stream, block by block, so
+ * that all of them are one read; *shift: what is to be added to a place in the stream. */
+static bool lies_alike(struct view *view, const struct parts *parts, size_t count,
+                       uint64_t position, uint64_t at, uint64_t *shift)
+{
+    const struct index_member *members = view_dataset(view)->index->members;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct part *part = &parts->list[i];
+        uint64_t here = members[part->member].offset - BLOCK - at;
+        if (header_length(view, part, position) != BLOCK || (i && here != *shift))
+            return false;
+        *shift = here;
+        at += BLOCK + round_up(part->size);
+    }
+    return true;
+}
+
+/* Brings in what is wanted of a sample in one read, its headers still those of the shard, but for a
+ * made cls, which is last. -EINVAL: this cannot be done; -EIO. */
+static int read_alike(struct view *view, struct reader *reader, const struct cursor *cursor,
+                      const struct parts *parts, uint64_t position)
+{
+    uint64_t members[PARTS_AT_HAND], start = cursor->at, end = start, shift = 0;
+    size_t count = 0;
+
+    while (count < parts->count && count < PARTS_AT_HAND && parts->list[count].member >= 0) {
+        members[count] = (uint64_t)parts->list[count].member;
+        end += BLOCK + round_up(parts->list[count].size);
+        count++;
+    }
+    if (count == PARTS_AT_HAND || !lies_alike(view, parts, count, position, start, &shift))
+        return -EINVAL;
+    if (start < cursor->from)
+        start = cursor->from;
+    if (end > cursor->end)
+        end = cursor->end;
+    if (start >= end)
+        return -EINVAL;
+    return reader_read_extent(reader, members, count, cursor->buffer + (start - cursor->from),
+                              start + shift, (size_t)(end - start));
 }
 
 static int pass_sample(struct view *view, struct reader *reader, const struct view_node *node,
@@ -346,6 +391,11 @@ static int pass_sample(struct view *view, struct reader *reader, const struct vi
 
     if (!open_parts(view, node, order, position, &parts))
         return -ENOMEM;
+    if (cursor->scratch)
+        fault = read_alike(view, reader, cursor, &parts, position);
+    cursor->is_read = cursor->scratch && !fault;
+    if (fault == -EINVAL)
+        fault = 0;
     for (size_t i = 0; !fault && i < parts.count && cursor->at < cursor->end; i++) {
         fault = pass_headers(view, cursor, &parts.list[i], position);
         if (!fault)

@@ -577,6 +577,49 @@ static void expect_same_bytes(struct reader *reader, char *const *bytes, const s
     free(buffer);
 }
 
+/* An extent is what lies in the file, and nothing is written beside it. Around the page cache it
+ * may be refused, but only there. */
+static void expect_extent(struct reader *reader, const uint64_t *members, char *memory,
+                          uint64_t from, size_t size, bool may_refuse)
+{
+    char *place = memory + 4096, *meant = malloc(size);
+    char path[400];
+    int fd, fault;
+
+    snprintf(path, sizeof path, "%s/a.tar", folder.path);
+    fd = open(path, O_RDONLY);
+    cr_assert(meant && fd >= 0 && pread(fd, meant, size, (off_t)from) == (ssize_t)size);
+    if (may_refuse) /* what was read to compare with is in the page cache now */
+        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd);
+    memset(memory, '#', ROOM);
+    fault = reader_read_extent(reader, members, 2, place, from, size);
+    cr_assert(fault == 0 || (may_refuse && fault == -EINVAL));
+    if (fault == 0)
+        cr_assert(memcmp(place, meant, size) == 0);
+    for (char *at = memory; at < memory + ROOM; at++)
+        cr_assert(fault == 0 && at >= place && at < place + size ? 1 : *at == '#');
+    free(meant);
+}
+
+static void expect_extents(struct reader *reader, size_t count, bool cold)
+{
+    char *memory = aligned_alloc(READER_ALIGN, ROOM);
+
+    cr_assert(memory);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t members[2] = {2 * i, 2 * i + 1};
+        uint64_t start = set->members[2 * i].offset - 512;
+        uint64_t end = (set->members[2 * i + 1].offset + 5 + 511) / 512 * 512;
+        expect_extent(reader, members, memory, start, (size_t)(end - start), cold);
+        for (uint64_t from = start; from < end; from += 8192)
+            for (uint64_t to = end; to > from; to = to > from + 12800 ? to - 12800 : from)
+                expect_extent(reader, members, memory, from, (size_t)(to - from), cold);
+    }
+    cr_assert_eq(reader_read_extent(reader, (uint64_t[]){0}, 1, memory, 0, ROOM * 1000ul), -EINVAL);
+    free(memory);
+}
+
 Test(reader, gives_the_same_bytes_through_the_page_cache_and_around_it)
 {
     static const size_t sizes[] = {1, 511, 512, 4096, 5000, 40000, 70001};
@@ -605,6 +648,7 @@ Test(reader, gives_the_same_bytes_through_the_page_cache_and_around_it)
             if (cold)
                 drop_from_cache();
             expect_same_bytes(reader, bytes, sizes, COUNT);
+            expect_extents(reader, COUNT, cold);
         }
         cr_assert(way != READER_DIRECT_NEVER || reader_figures(reader).direct_reads == 0);
         cr_assert(reader_figures(reader).reads > COUNT);
@@ -644,6 +688,8 @@ Test(reader, a_read_ahead_that_fails_is_counted_apart_and_not_told)
                  0);
     cr_assert_eq(reader_read_ahead(reader, 0, buffer, ROOM, 0, 1, &data), -EIO);
     cr_assert_eq(reader_read_members(reader, &member, 1, buffer, ROOM, &data), -EIO);
+    cr_assert_eq(reader_read_extent(reader, &member, 1, buffer, 0, 1024), -EIO);
+    cr_assert_eq(reader_read_extent(reader, &member, 1, buffer, 512, 512), -EIO);
     reader_close(reader);
     free(buffer);
     end();
