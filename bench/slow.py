@@ -7,6 +7,10 @@ file waits for its own READ there.
 
 The wait share is the time in open, read and close, out of all. Copying out of a page cache that has everything takes
 time, too: the second pass shows how much of the share that is.
+
+A reader works by computing on the sample's bytes, as a decoder does, or by sleeping, as one that waits for a GPU. After a
+sleep the processor wakes slowly and with cold caches, so that copying a photograph takes twice as long, from plain files in
+the page cache as well: the ext4 tree's warm pass says how much.
 """
 
 import os
@@ -20,6 +24,9 @@ WORK = "1ms"
 SAMPLES_MOST = 2000
 BARE_SAMPLES = 300
 MOST_WAIT, LEAST_BARE_WAIT = 2, 80
+
+
+WORKS = {"computing": ("--busy",), "sleeping": ()}
 
 
 def read_with_work(bench, target, samples, *options):
@@ -53,7 +60,7 @@ class SlowStorage:
         """As many shards as SAMPLES_MOST samples need, about: a thousand a shard."""
         return tars(os.path.join(self.bench.photos, "shards"))[: SAMPLES_MOST // 1000]
 
-    def shufflefs_round(self, shufflefs, delay_ms, fixed):
+    def shufflefs_round(self, shufflefs, delay_ms, fixed, work):
         """(wait share, of that after 0.1 s) of the first pass, and of the second."""
         shards = self.few_shards()
         back_memory(1 << 30)
@@ -62,13 +69,32 @@ class SlowStorage:
             with shufflefs.mount(slow) as mount:
                 reader = mount.fixed_paths(READER, self.bench.scratch) if fixed else os.path.join(mount.path, READER)
                 forget(slow)
-                first = read_with_work(self.bench, reader, SAMPLES_MOST)
-                return first, read_with_work(self.bench, reader, SAMPLES_MOST)
+                first = read_with_work(self.bench, reader, SAMPLES_MOST, *work)
+                return first, read_with_work(self.bench, reader, SAMPLES_MOST, *work)
 
-    def bare_round(self, delay_ms):
+    def bare_round(self, delay_ms, work):
         """The tree's own files, in shuffled order."""
         with self.behind(os.path.join(self.bench.photos, "tree"), delay_ms) as storage:
-            return read_with_work(self.bench, storage.path, BARE_SAMPLES, "--order", "random")[0]
+            return read_with_work(self.bench, storage.path, BARE_SAMPLES, "--order", "random", *work)[0]
+
+    def warm_round(self, work):
+        """The tree's own files in the page cache: what no storage can be better than."""
+        tree = os.path.join(self.bench.photos, "tree")
+        read_with_work(self.bench, tree, SAMPLES_MOST, "--work", "1us")
+        return read_with_work(self.bench, tree, SAMPLES_MOST, *work)[1]
+
+
+def one_way(bench, report, slow, shufflefs, delay_ms, way, working):
+    work, goal = WORKS[working], {"at_most": MOST_WAIT} if working == "computing" else {}
+    passes = [slow.shufflefs_round(shufflefs, delay_ms, way != "listed", work) for _ in range(min(bench.rounds, 3))]
+    waits = [first[1] for first, _ in passes]
+    way = f"{working}, {way}"
+    report.add(f"{way}, wait share", "%", [first[0] for first, _ in passes])
+    report.add(f"{way}, wait share after 100 ms", "%", waits, **goal)
+    report.add(f"{way}, GPU utilisation after 100 ms", "%", [100 - wait for wait in waits])
+    report.add(f"{way}, second pass, wait share", "%", [second[0] for _, second in passes])
+    beyond = [first[1] - second[1] for first, second in passes]
+    report.add(f"{way}, after 100 ms, beyond the second pass", "%", beyond, at_most=MOST_WAIT)
 
 
 def slow_storage(bench, report):
@@ -76,16 +102,15 @@ def slow_storage(bench, report):
     shufflefs = bench.shufflefs_or_none(report)
     for delay_ms in DELAYS_MS:
         report.section(f"Slow storage: {delay_ms} ms a READ, a reader that works 1 ms a photograph")
-        rounds = range(min(bench.rounds, 3))
-        for way in ("listed", "fixed paths after a switch") if shufflefs else ():
-            passes = [slow.shufflefs_round(shufflefs, delay_ms, way != "listed") for _ in rounds]
-            waits = [first[1] for first, _ in passes]
-            report.add(f"{way}, wait share", "%", [first[0] for first, _ in passes])
-            report.add(f"{way}, wait share after 100 ms", "%", waits, at_most=MOST_WAIT)
-            report.add(f"{way}, GPU utilisation after 100 ms", "%", [100 - wait for wait in waits])
-            report.add(f"{way}, second pass, wait share", "%", [second[0] for _, second in passes])
-            beyond = [first[1] - second[1] for first, second in passes]
-            report.add(f"{way}, after 100 ms, beyond the second pass", "%", beyond, at_most=MOST_WAIT)
-        waits = [slow.bare_round(delay_ms) for _ in rounds]
-        report.add("plain files, wait share", "%", waits, at_least=LEAST_BARE_WAIT)
-        report.add("plain files, GPU utilisation", "%", [100 - wait for wait in waits])
+        for working, work in WORKS.items():
+            for way in ("listed", "fixed paths after a switch") if shufflefs else ():
+                one_way(bench, report, slow, shufflefs, delay_ms, way, working)
+            rounds = range(min(bench.rounds, 3))
+            waits = [slow.bare_round(delay_ms, work) for _ in rounds]
+            report.add(f"{working}, plain files, wait share", "%", waits, at_least=LEAST_BARE_WAIT)
+            report.add(f"{working}, plain files, GPU utilisation", "%", [100 - wait for wait in waits])
+            report.add(
+                f"{working}, plain files (ext4) in the page cache, wait share after 100 ms",
+                "%",
+                [slow.warm_round(work) for _ in rounds],
+            )

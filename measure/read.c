@@ -247,6 +247,7 @@ static int open_all(struct bench *bench)
                                               .samples_most = options->samples_most,
                                               .ns_most = options->ns_most,
                                               .work_ns = options->work_ns,
+                                              .busy = options->busy,
                                               .parts = options->parts,
                                               .processes = options->processes};
     fault = results_open(&bench->results, bench->sources, bench->source_count, options->readers,

@@ -36,6 +36,7 @@ static const char help[] =
     "  --seconds S        end each pass after S seconds (or 500ms, 2m)\n"
     "  --work TIME        a consumer that takes TIME for each sample (1ms, 50us; a bare number is\n"
     "                     seconds), and what share of the time it waited for data\n"
+    "  --busy             that consumer computes, as one that decodes; default: it sleeps\n"
     "  --parts N          the rates of N parts of a pass (3: first, middle and last third)\n"
     "  --baseline N       ratios to the N-th PATH (1)\n"
     "  --json             one JSON object\n"
@@ -62,6 +63,7 @@ enum {
     SAMPLES,
     SECONDS,
     WORK,
+    BUSY,
     PARTS,
     BASELINE,
     JSON,
@@ -84,6 +86,7 @@ static const struct option known[] = {
     {"samples", required_argument, NULL, SAMPLES},
     {"seconds", required_argument, NULL, SECONDS},
     {"work", required_argument, NULL, WORK},
+    {"busy", no_argument, NULL, BUSY},
     {"parts", required_argument, NULL, PARTS},
     {"baseline", required_argument, NULL, BASELINE},
     {"json", no_argument, NULL, JSON},
@@ -151,6 +154,9 @@ static bool take_flag(struct read_options *options, int option)
     case LIST_ONLY:
         options->list_only = true;
         return true;
+    case BUSY:
+        options->busy = true;
+        return true;
     case JSON:
         options->json = true;
         return true;
@@ -217,6 +223,8 @@ static bool check(const struct read_options *options)
     else if (options->list_only && (options->fixed || options->at_once))
         report_error("--list-only and --%s: give one of them",
                      options->fixed ? "fixed" : "at-once");
+    else if (options->busy && !options->work_ns)
+        report_error("--busy: --work TIME says for how long");
     else if (options->at_once && options->count_listing)
         report_error("--at-once and --count-listing: give one of them");
     else

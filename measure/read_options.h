@@ -22,7 +22,7 @@ struct read_options {
     size_t steps;
     struct split split;
     bool processes, at_once;
-    bool cold, fixed, count_listing, list_only;
+    bool cold, fixed, count_listing, list_only, busy;
     enum source_order order;
     uint64_t seed;
     int64_t work_ns, ns_most; /* ns_most: INT64_MAX without a limit */

@@ -26,10 +26,14 @@ struct reader {
     unsigned part;
     int64_t part_start;
     uint64_t part_samples; /* counted before this part */
+    volatile unsigned computed;
     pthread_t thread;
     pid_t process;
     char buffer[READING_BYTES] __attribute__((aligned(4096)));
 };
+
+/* Of these at a time, between looks at the clock. */
+#define COMPUTED_BYTES 4096
 
 struct reading {
     struct reader *readers;
@@ -79,14 +83,35 @@ static void count_wait(struct reading_tally *tally, int64_t before, int64_t afte
         tally->later_waited_ns += after - (before > later ? before : later);
 }
 
-/* The consumer is busy until work for `samples` is done; returns the time then. */
-static int64_t think(const struct reading_request *request, int64_t now, uint64_t samples)
+/* A consumer that computes goes over the bytes, again and again. */
+static int64_t compute(struct reader *reader, size_t size, int64_t until)
 {
+    unsigned sum = 0;
+    size_t at = 0;
+    int64_t now;
+
+    do {
+        for (size_t end = at + COMPUTED_BYTES; at < end && at < size; at++)
+            sum = sum * 31 + (unsigned char)reader->buffer[at];
+        at = at < size ? at : 0;
+        now = (int64_t)clock_now_ns();
+    } while (now < until);
+    reader->computed = sum;
+    return now;
+}
+
+/* The consumer is at work until that for `samples`, of `size` bytes in all, is done; returns the
+ * time then. */
+static int64_t think(struct reader *reader, int64_t now, uint64_t samples, size_t size)
+{
+    const struct reading_request *request = reader->request;
     int64_t until = now + request->work_ns * (int64_t)samples;
     struct timespec deadline = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
 
     if (!request->work_ns || !samples)
         return now;
+    if (request->busy)
+        return compute(reader, size < READING_BYTES ? size : READING_BYTES, until);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, NULL) == EINTR)
         continue;
     return (int64_t)clock_now_ns();
@@ -127,7 +152,7 @@ static void read_files(struct reader *reader)
             tally->samples++;
             tally->bytes += (uint64_t)got;
             count_wait(tally, before, now);
-            now = think(request, now, 1);
+            now = think(reader, now, 1, (size_t)got);
         }
         if (request->parts > 1)
             advance_part(reader, k + 1, share, now);
@@ -156,7 +181,7 @@ static int read_members(struct reader *reader, int file, uint64_t size)
         count_wait(tally, before, now);
         tally->bytes += (uint64_t)got;
         tally->samples = members.count;
-        now = think(request, now, members.count - more);
+        now = think(reader, now, members.count - more, (size_t)got);
         advance_part(reader, tally->bytes, size, now);
     }
     tally->end = now;

@@ -31,6 +31,7 @@ struct reading_request {
     uint64_t samples_most; /* of each source: its first ones, before they are dealt */
     int64_t ns_most;       /* each reader ends with the sample in which this is reached */
     int64_t work_ns;       /* what the consumer does with each sample before it wants the next */
+    bool busy;             /* by computing; else it sleeps */
     unsigned parts;        /* 1 to READING_PARTS_MAX runs of each reader's share */
     bool processes;
 };

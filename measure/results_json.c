@@ -43,6 +43,7 @@ static json_t *options_to_json(const struct read_options *options)
                      "split", split, "processes", options->processes, "at_once", options->at_once,
                      "fixed", options->fixed, "count_listing", options->count_listing, "seed",
                      (json_int_t)options->seed);
+    json_object_set_new(root, "busy", json_boolean(options->busy));
     json_object_set_new(root, "work_s", json_real((double)options->work_ns / 1e9));
     return root;
 }

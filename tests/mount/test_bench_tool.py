@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import xml.etree.ElementTree
 
 import harness
@@ -141,6 +142,14 @@ class BenchTool(MountCase):
         self.assertTrue(0 < got["wait_share"] < 1, got)
         self.assertTrue(0 < got["wait_share_later"] < 1, got)
 
+    def test_a_consumer_that_computes_takes_processor_time(self):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        got = self.only("--work", "5ms", "--busy", "--warm-up", "0", "--rounds", "1", self.tree(60))
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.assertGreaterEqual(got["read_s"], 0.3)
+        self.assertGreater(after.ru_utime - before.ru_utime, 0.05)
+        self.assertLess(got["wait_share"], 1)
+
     def test_parts_are_told_apart(self):
         self.assertEqual([rate > 0 for rate in self.only("--parts", "3", self.tree())["parts_samples_per_s"]], [True] * 3)
         self.assertEqual(self.only(self.tree(name="b"))["parts_samples_per_s"], [])
@@ -214,7 +223,7 @@ class BenchTool(MountCase):
     def test_usage_is_checked(self):
         tree = self.tree(1)
         for words in ([], ["--readers", "0", tree], ["--readers", "1,,2", tree], ["--split", "even", tree],
-                      ["--rounds", "0", tree], ["--rounds", "200000000", tree], ["--work", "1x", tree], ["--order", "size", tree], ["--bogus", tree], ["-xh", tree],
+                      ["--rounds", "0", tree], ["--rounds", "200000000", tree], ["--work", "1x", tree], ["--busy", tree], ["--order", "size", tree], ["--bogus", tree], ["-xh", tree],
                       ["--baseline", "2", tree], ["--parts", "17", tree], ["--rounds"], ["--json=1", tree],
                       ["--fixed", "--count-listing", tree], ["--list-only", "--at-once", tree]):
             _, err = self.bench(*words, code=2)
