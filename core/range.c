@@ -122,35 +122,57 @@ static bool is_multiple(const struct range *range, unsigned align)
     return (range->offset | range->size | (uintptr_t)range->buffer) % align == 0;
 }
 
-/* Reads a range around the cache. False: it has to be read through the cache after all, unless it
- * is unfit. */
-static bool read_around(const struct range_source *source, struct range *range,
-                        const struct handle *through)
+/* Where a range lies around the page cache, and where its bytes go. False: it has to be read
+ * through the cache after all, unless it is unfit. */
+static bool aim(const struct range_source *source, struct range *range,
+                const struct handle *through, struct range_half *half)
 {
-    uint64_t start, end;
-    struct handle *handle;
-    char *to;
-    bool good;
-    ssize_t got = -1;
-    int fault = handles_take_around(source->handles, range->shard, through, &handle);
+    uint64_t end;
+    unsigned align;
+    int fault = handles_take_around(source->handles, range->shard, through, &half->handle);
 
     if (fault) {
         if (fault == -EINVAL)
             atomic_store(&source->no_direct[range->shard], true);
         return false;
     }
-    range->unfit = range->exact && !is_multiple(range, handle->align);
-    start = range->offset / handle->align * handle->align;
-    end = (range->offset + range->size + handle->align - 1) / handle->align * handle->align;
-    to = range->buffer + lead(range, start) / handle->align * handle->align;
-    range->data = to + (range->offset - start);
-    if (!range->unfit)
-        got = pread(handle->fd, to, (size_t)(end - start), (off_t)start);
-    if (!range->unfit && got < 0 && errno == EINVAL)
+    align = half->handle->align;
+    range->unfit = range->exact && !is_multiple(range, align);
+    if (range->unfit) {
+        handles_release(source->handles, range->shard, half->handle, false);
+        return false;
+    }
+    half->start = range->offset / align * align;
+    end = (range->offset + range->size + align - 1) / align * align;
+    half->size = (size_t)(end - half->start);
+    half->to = range->buffer + lead(range, half->start) / align * align;
+    range->data = half->to + (range->offset - half->start);
+    return true;
+}
+
+/* Whether what was read is all of the range. */
+static bool hit(const struct range_source *source, const struct range *range,
+                const struct range_half *half, ssize_t got)
+{
+    bool good = got >= 0 && (uint64_t)got >= range->offset + range->size - half->start;
+
+    if (got == -EINVAL)
         atomic_store(&source->no_direct[range->shard], true);
-    good = got >= 0 && (uint64_t)got >= range->offset + range->size - start;
-    handles_release(source->handles, range->shard, handle, !good && !range->unfit);
+    handles_release(source->handles, range->shard, half->handle, !good);
     return good;
+}
+
+/* Reads a range around the cache. False as of aim(). */
+static bool read_around(const struct range_source *source, struct range *range,
+                        const struct handle *through)
+{
+    struct range_half half;
+    ssize_t got;
+
+    if (!aim(source, range, through, &half))
+        return false;
+    got = pread(half.handle->fd, half.to, half.size, (off_t)half.start);
+    return hit(source, range, &half, got < 0 ? -errno : got);
 }
 
 /* The header of a member of which a later part is read. It was checked when the first part was; but
@@ -192,4 +214,23 @@ const char *range_read(const struct range_source *source, struct range *range,
             return why;
     }
     return "the shard keeps changing";
+}
+
+bool range_begin(const struct range_source *source, struct range *range,
+                 const struct handle *through, struct range_half *half)
+{
+    const struct index_shard *shard = &source->index->shards[range->shard];
+
+    return !look(shard, through->fd, &half->before) && aim(source, range, through, half);
+}
+
+bool range_end(const struct range_source *source, const struct range *range,
+               const struct handle *through, const struct range_half *half, ssize_t got)
+{
+    const struct index_shard *shard = &source->index->shards[range->shard];
+    struct stat after;
+
+    return hit(source, range, half, got) &&
+           !(range->part_of && !same_time(&half->before.st_ctim, &shard->changed)) &&
+           !look(shard, through->fd, &after) && same_time(&half->before.st_ctim, &after.st_ctim);
 }

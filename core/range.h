@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #define RANGE_HEADER_CHANGED "the member's header changed since it was indexed"
 
@@ -60,5 +61,22 @@ bool range_goes_around(const struct range_source *source, size_t shard, int fd, 
  * afterwards whether it was. NULL, or why not. */
 const char *range_read(const struct range_source *source, struct range *range,
                        const struct handle *through, bool *around);
+
+/* The same around the page cache in two halves, for reads that are asked for at once: what to read
+ * where, and whether that was well. */
+struct range_half {
+    struct stat before;
+    struct handle *handle;
+    char *to;
+    uint64_t start;
+    size_t size;
+};
+
+/* False: it is to be read by range_read() instead, which says what is wrong with it. */
+bool range_begin(const struct range_source *source, struct range *range,
+                 const struct handle *through, struct range_half *half);
+/* Of each that was begun; `got` as of pread(2), or a negative errno. False as above. */
+bool range_end(const struct range_source *source, const struct range *range,
+               const struct handle *through, const struct range_half *half, ssize_t got);
 
 #endif

@@ -3,6 +3,7 @@
  * is the page cache's job. */
 #include "reader.h"
 
+#include "batch.h"
 #include "block_cache.h"
 #include "clock.h"
 #include "handles.h"
@@ -374,80 +375,175 @@ ssize_t reader_read_ahead(struct reader *reader, uint64_t member, char *buffer, 
     return (ssize_t)size;
 }
 
-int reader_read_members(struct reader *reader, const uint64_t *members, size_t count, char *buffer,
-                        size_t room, char **data)
+/* The member whose bytes a range starts with, its header being before it; NULL: it starts with a
+ * header. */
+static const struct index_member *first_part(const struct index_member *all,
+                                             const struct reader_piece *piece)
 {
-    const struct index_member *all = reader->index->members;
-    struct range range = {.buffer = buffer, .offset = UINT64_MAX};
-    uint64_t end = 0, largest = 0;
-    int fault;
+    const struct index_member *first = NULL;
 
-    for (size_t i = 0; i < count; i++) {
-        const struct index_member *at = &all[members[i]];
-        if (at->offset - INDEX_HEADER_BYTES < range.offset)
-            range.offset = at->offset - INDEX_HEADER_BYTES;
+    for (size_t i = 0; i < piece->count; i++) {
+        const struct index_member *at = &all[piece->members[i]];
+        if (at->offset <= piece->from && (!first || at->offset > first->offset))
+            first = at;
+    }
+    return first && piece->from < first->offset + first->size ? first : NULL;
+}
+
+static int aim_at_extent(struct reader *reader, const struct reader_piece *piece,
+                         struct range *range)
+{
+    range->offset = piece->from;
+    range->size = piece->size;
+    range->exact = true;
+    range->part_of = first_part(reader->index->members, piece);
+    return reader->blocks || piece->from + piece->size > reader->index->shards[range->shard].size
+               ? -EINVAL
+               : 0;
+}
+
+static int aim_at_members(struct reader *reader, const struct reader_piece *piece,
+                          struct range *range)
+{
+    uint64_t start = UINT64_MAX, end = 0, largest = 0;
+
+    for (size_t i = 0; i < piece->count; i++) {
+        const struct index_member *at = &reader->index->members[piece->members[i]];
+        if (at->offset - INDEX_HEADER_BYTES < start)
+            start = at->offset - INDEX_HEADER_BYTES;
         if (at->offset + at->size > end)
             end = at->offset + at->size;
         if (at->size >= largest) {
             largest = at->size;
-            range.level = at->offset;
+            range->level = at->offset;
         }
     }
-    if (count == 0 || end - range.offset > room - READER_SLACK)
-        return count ? -E2BIG : 0;
-    range.shard = index_shard_of_member(reader->index, members[0]);
-    range.size = (size_t)(end - range.offset);
-    fault = read_range_ahead(reader, &range, members[0]);
-    if (fault)
-        return fault;
-    for (size_t i = 0; i < count; i++) {
-        const struct index_member *at = &all[members[i]];
-        data[i] = range.data + (at->offset - range.offset);
-        if (index_header_check(data[i] - INDEX_HEADER_BYTES) != at->header)
-            return fail_ahead(reader);
-    }
-    return 0;
+    range->offset = start;
+    range->size = (size_t)(end - start);
+    return end - start > piece->room - READER_SLACK ? -E2BIG : 0;
 }
 
-/* The member whose bytes a range starts with, its header being before it; NULL: it starts with a
- * header. */
-static const struct index_member *first_part(const struct index_member *all,
-                                             const uint64_t *members, size_t count, uint64_t from)
+static int aim_at(struct reader *reader, const struct reader_piece *piece, struct range *range)
 {
-    const struct index_member *first = NULL;
-
-    for (size_t i = 0; i < count; i++) {
-        const struct index_member *at = &all[members[i]];
-        if (at->offset <= from && (!first || at->offset > first->offset))
-            first = at;
-    }
-    return first && from < first->offset + first->size ? first : NULL;
+    *range = (struct range){.shard = index_shard_of_member(reader->index, piece->members[0]),
+                            .buffer = piece->buffer};
+    return piece->size ? aim_at_extent(reader, piece, range) : aim_at_members(reader, piece, range);
 }
 
-int reader_read_extent(struct reader *reader, const uint64_t *members, size_t count, char *place,
-                       uint64_t from, size_t size)
+/* Whether what was read is what was indexed: the headers that are in it. */
+static int check_piece(struct reader *reader, const struct reader_piece *piece,
+                       const struct range *range)
 {
     const struct index_member *all = reader->index->members;
-    struct range range = {.shard = index_shard_of_member(reader->index, members[0]),
-                          .offset = from,
-                          .size = size,
-                          .buffer = place,
-                          .exact = true,
-                          .part_of = first_part(all, members, count, from)};
-    int fault;
 
-    if (reader->blocks || from + size > reader->index->shards[range.shard].size)
-        return -EINVAL;
-    fault = read_range_ahead(reader, &range, members[0]);
-    if (fault)
-        return range.unfit ? -EINVAL : fault;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t header = all[members[i]].offset - INDEX_HEADER_BYTES;
-        if (header >= from && header < from + size &&
-            index_header_check(place + (header - from)) != all[members[i]].header)
+    for (size_t i = 0; i < piece->count; i++) {
+        const struct index_member *at = &all[piece->members[i]];
+        uint64_t header = at->offset - INDEX_HEADER_BYTES;
+        char *bytes = range->data + (header - range->offset);
+        if (header < range->offset || header >= range->offset + range->size)
+            continue;
+        if (index_header_check(bytes) != at->header)
             return fail_ahead(reader);
+        if (!piece->size)
+            piece->data[i] = bytes + INDEX_HEADER_BYTES;
     }
     return 0;
+}
+
+static int read_piece(struct reader *reader, const struct reader_piece *piece, struct range *range)
+{
+    int fault = read_range_ahead(reader, range, piece->members[0]);
+
+    if (fault)
+        return range->unfit ? -EINVAL : fault;
+    return check_piece(reader, piece, range);
+}
+
+/* Pieces that are asked for at once. */
+struct volley {
+    size_t count;
+    struct {
+        struct reader_piece *piece;
+        struct range range;
+        struct range_half half;
+        struct handle *handle;
+    } of[BATCH_MOST];
+};
+
+/* False: the piece is to be read alone. */
+static bool add_to_volley(struct reader *reader, struct volley *volley, struct reader_piece *piece,
+                          const struct range *range)
+{
+    struct handle *handle;
+    bool fresh;
+
+    if (reader->blocks || volley->count == BATCH_MOST ||
+        handles_take(reader->handles, range->shard, &handle, &fresh))
+        return false;
+    volley->of[volley->count].range = *range;
+    if (!range_goes_around(&reader->source, range->shard, handle->fd, range->offset, range->size) ||
+        !range_begin(&reader->source, &volley->of[volley->count].range, handle,
+                     &volley->of[volley->count].half)) {
+        handles_release(reader->handles, range->shard, handle, false);
+        return false;
+    }
+    volley->of[volley->count].piece = piece;
+    volley->of[volley->count++].handle = handle;
+    return true;
+}
+
+static void read_volley(struct reader *reader, struct batch *batch, struct volley *volley)
+{
+    struct batch_read reads[BATCH_MOST];
+    uint64_t since = clock_now_ns();
+
+    for (size_t i = 0; i < volley->count; i++)
+        reads[i] = (struct batch_read){.fd = volley->of[i].half.handle->fd,
+                                       .to = volley->of[i].half.to,
+                                       .size = volley->of[i].half.size,
+                                       .offset = volley->of[i].half.start};
+    batch_read(batch, reads, volley->count);
+    for (size_t i = 0; i < volley->count; i++) {
+        struct range *range = &volley->of[i].range;
+        struct reader_piece *piece = volley->of[i].piece;
+        bool good = range_end(&reader->source, range, volley->of[i].handle, &volley->of[i].half,
+                              reads[i].got);
+        handles_release(reader->handles, range->shard, volley->of[i].handle, false);
+        if (good) {
+            learn(reader, true, clock_now_ns() - since);
+            count(reader, range->size, true, since);
+            piece->fault = check_piece(reader, piece, range);
+        } else {
+            piece->fault = read_piece(reader, piece, range);
+        }
+    }
+}
+
+void reader_read_pieces(struct reader *reader, struct batch *batch, struct reader_piece *pieces,
+                        size_t count)
+{
+    struct volley volley = {0};
+    struct range range;
+
+    for (size_t i = 0; i < count; i++) {
+        struct reader_piece *piece = &pieces[i];
+        piece->fault = aim_at(reader, piece, &range);
+        if (!piece->fault && !(batch && count > 1 && add_to_volley(reader, &volley, piece, &range)))
+            piece->fault = read_piece(reader, piece, &range);
+    }
+    if (volley.count)
+        read_volley(reader, batch, &volley);
+}
+
+int reader_read_members(struct reader *reader, const uint64_t *members, size_t count, char *buffer,
+                        size_t room, char **data)
+{
+    struct reader_piece piece = {
+        .members = members, .count = count, .buffer = buffer, .room = room, .data = data};
+
+    if (count)
+        reader_read_pieces(reader, NULL, &piece, 1);
+    return piece.fault;
 }
 
 uint64_t reader_errors(const struct reader *reader, size_t shard)

@@ -80,12 +80,29 @@ ssize_t reader_read_ahead(struct reader *reader, uint64_t member, char *buffer, 
 int reader_read_members(struct reader *reader, const uint64_t *members, size_t count, char *buffer,
                         size_t room, char **data);
 
-/* Reads ahead bytes [from, from + size) of a shard to the start of `place`: of `count` members of
- * one sample, headers and what fills their last blocks included, as they lie in the shard. The
- * headers that are among the bytes are checked. -EIO, or -EINVAL: not in this way (storage that
- * cannot read straight to that place, or blocks are kept). */
-int reader_read_extent(struct reader *reader, const uint64_t *members, size_t count, char *place,
-                       uint64_t from, size_t size);
+/* One of several reads ahead, each of one sample. */
+struct reader_piece {
+    const uint64_t *members; /* at least one */
+    size_t count;
+    char *buffer;
+    /* The members whole, as of reader_read_members(): room and data as there. Or, where `size` is
+     * not 0: bytes [from, from + size) of the shard, which are the members' with their headers and
+     * what fills their last blocks, as they lie there, to the start of `buffer` and nowhere else;
+     * the headers among them are checked. */
+    size_t room;
+    char **data;
+    uint64_t from;
+    size_t size;
+    /* Result: as of reader_read_members(). -EINVAL: bytes that cannot be read straight to their
+     * place, from this storage or as blocks are kept. */
+    int fault;
+};
+
+/* Several reads ahead. What storage is asked for, it is asked for at once, if `batch`
+ * (core/batch.h) is not NULL; then all take as long as the slowest. */
+struct batch;
+void reader_read_pieces(struct reader *reader, struct batch *batch, struct reader_piece *pieces,
+                        size_t count);
 
 /* Reads of members of shard number `shard` that ended in -EIO, but for those ahead. */
 uint64_t reader_errors(const struct reader *reader, size_t shard);

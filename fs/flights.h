@@ -21,7 +21,8 @@ void flights_close(struct flights *flights); /* NULL is fine; nobody may be usin
 void flights_start_members(struct flights *flights, unsigned slot, uint64_t first, uint64_t end);
 void flights_start_piece(struct flights *flights, unsigned slot, uint64_t inode, uint64_t from,
                          size_t size);
-/* The bytes are there: all of these members' files; the piece's. They stay until flights_end(). */
+/* The bytes are there: all of these members' files; the piece's. They stay until flights_end(), and
+ * so do the arrays. */
 void flights_land_members(struct flights *flights, unsigned slot, const uint64_t *members,
                           char *const *data, const uint64_t *sizes, size_t count);
 void flights_land_piece(struct flights *flights, unsigned slot, const char *data);

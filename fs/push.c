@@ -5,22 +5,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 /* Fields of one sample that are pushed at the most. */
 #define AT_ONCE 64
-
-#define HUGE_PAGE ((size_t)2 << 20)
-
-char *push_rooms(size_t many, size_t each)
-{
-    size_t bytes = (many * each + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-    char *rooms = aligned_alloc(HUGE_PAGE, bytes);
-
-    if (rooms)
-        madvise(rooms, bytes, MADV_HUGEPAGE); /* nothing hangs on it */
-    return rooms;
-}
 
 bool push_room_open(struct push_room *room)
 {
@@ -76,36 +63,6 @@ static void push_member(struct push *push, uint64_t member, struct push_room *ro
         count(push, member, done);
 }
 
-static void push_members(struct push *push, const uint64_t *members, size_t many,
-                         struct push_room *room)
-{
-    const struct index *index = view_dataset(push->view)->index;
-    char *data[AT_ONCE];
-    uint64_t sizes[AT_ONCE];
-    int fault = reader_read_members(push->reader, members, many, room->small, PUSH_SMALL_BYTES,
-                                    data);
-
-    if (fault == -E2BIG)
-        fault = reader_read_members(push->reader, members, many, room->read,
-                                    PUSH_STORE_BYTES + READER_SLACK, data);
-    if (fault) {
-        flights_end(push->flights, room->slot);
-        for (size_t i = 0; fault == -E2BIG && i < many; i++)
-            push_member(push, members[i], room);
-        return;
-    }
-    for (size_t i = 0; i < many; i++)
-        sizes[i] = index->members[members[i]].size;
-    flights_land_members(push->flights, room->slot, members, data, sizes, many);
-    /* What a READ took meanwhile is in the page cache with its answer. Its pages are locked until
-     * then, so that a store would only wait. */
-    for (size_t i = 0; i < many; i++)
-        if (!flights_took_member(push->flights, room->slot, i) &&
-            store(push, VIEW_MEMBER_INODE + members[i], 0, data[i], sizes[i]))
-            count(push, members[i], sizes[i]);
-    flights_end(push->flights, room->slot);
-}
-
 /* The members of the sample that are wanted and not in the page cache; returns how many. */
 static size_t choose(struct push *push, const struct follow_push *what, uint64_t *members)
 {
@@ -122,22 +79,106 @@ static size_t choose(struct push *push, const struct follow_push *what, uint64_t
     return many;
 }
 
-void push_sample(struct push *push, const struct follow_push *what, struct push_room *room)
-{
-    uint64_t sample = what->sample;
-    const struct dataset *dataset = view_dataset(push->view);
+/* A sample on its way. */
+struct load {
+    const struct berth *berth;
     uint64_t members[AT_ONCE];
-    size_t many = choose(push, what, members);
+    char *data[AT_ONCE];
+    uint64_t sizes[AT_ONCE];
+    size_t count;
+};
+
+static void land(struct push *push, struct load *load)
+{
+    const struct index *index = view_dataset(push->view)->index;
+
+    for (size_t i = 0; i < load->count; i++)
+        load->sizes[i] = index->members[load->members[i]].size;
+    flights_land_members(push->flights, load->berth->slot, load->members, load->data, load->sizes,
+                         load->count);
+}
+
+/* Of what has landed. What a READ took meanwhile is in the page cache with its answer. Its pages
+ * are locked until then, so that a store would only wait. */
+static void unload(struct push *push, const struct load *load)
+{
+    for (size_t i = 0; i < load->count; i++)
+        if (!flights_took_member(push->flights, load->berth->slot, i) &&
+            store(push, VIEW_MEMBER_INODE + load->members[i], 0, load->data[i], load->sizes[i]))
+            count(push, load->members[i], load->sizes[i]);
+    flights_end(push->flights, load->berth->slot);
+}
+
+/* What does not fit into a berth is read into the thread's own room, or piece by piece. */
+static void push_large(struct push *push, const struct follow_push *what, struct load *load,
+                       struct push_room *room)
+{
+    const struct index *index = view_dataset(push->view)->index;
+    int fault;
+
+    flights_start_members(push->flights, load->berth->slot, index->first[what->sample],
+                          index->first[what->sample + 1]);
+    fault = reader_read_members(push->reader, load->members, load->count, room->read,
+                                PUSH_STORE_BYTES + READER_SLACK, load->data);
+    if (!fault) {
+        land(push, load);
+        unload(push, load);
+        return;
+    }
+    flights_end(push->flights, load->berth->slot);
+    for (size_t i = 0; fault == -E2BIG && i < load->count; i++)
+        push_member(push, load->members[i], room);
+}
+
+static void push_label(struct push *push, const struct follow_push *what)
+{
+    const struct dataset *dataset = view_dataset(push->view);
     char label[24];
 
-    if (many && !atomic_load(&push->stopping))
-        push_members(push, members, many, room);
-    else
-        flights_end(push->flights, room->slot);
     if ((what->fields & TRACK_FIELD_LABEL) && dataset->makes_cls &&
-        dataset->labels.of[sample] != LABELS_MISSING)
-        store(push, VIEW_LABEL_INODE + sample, 0, label,
-              dataset_label_text(dataset, sample, label));
+        dataset->labels.of[what->sample] != LABELS_MISSING)
+        store(push, VIEW_LABEL_INODE + what->sample, 0, label,
+              dataset_label_text(dataset, what->sample, label));
+}
+
+void push_samples(struct push *push, const struct follow_push *what, struct berth *const *berths,
+                  size_t count, struct push_room *room, struct batch *batch)
+{
+    struct load loads[PUSH_AT_ONCE];
+    struct reader_piece pieces[PUSH_AT_ONCE];
+    size_t many = 0, of[PUSH_AT_ONCE];
+
+    for (size_t i = 0; i < count; i++) {
+        struct load *load = &loads[i];
+        load->berth = berths[i];
+        load->count = atomic_load(&push->stopping) ? 0 : choose(push, &what[i], load->members);
+        of[many] = i;
+        if (load->count)
+            pieces[many++] = (struct reader_piece){.members = load->members,
+                                                   .count = load->count,
+                                                   .buffer = berths[i]->small,
+                                                   .room = BERTH_SMALL_BYTES,
+                                                   .data = load->data};
+        else
+            flights_end(push->flights, berths[i]->slot);
+    }
+    reader_read_pieces(push->reader, batch, pieces, many);
+    /* All land before the first is stored: a store may wait for a READ, and that for a thread which
+     * another READ has, which waits for a flight. */
+    for (size_t i = 0; i < many; i++) {
+        if (pieces[i].fault)
+            flights_end(push->flights, loads[of[i]].berth->slot);
+        else
+            land(push, &loads[of[i]]);
+    }
+    for (size_t i = 0; i < many; i++)
+        if (!pieces[i].fault)
+            unload(push, &loads[of[i]]);
+    for (size_t i = 0; i < many; i++)
+        if (pieces[i].fault == -E2BIG)
+            push_large(push, &what[of[i]], &loads[of[i]], room);
+    for (size_t i = 0; i < count; i++)
+        push_label(push, &what[i]);
 }
 
 void push_probe(struct push *push, uint64_t sample, struct push_room *room)
@@ -156,25 +197,30 @@ void push_probe(struct push *push, uint64_t sample, struct push_room *room)
     }
 }
 
-bool push_chunk(struct push *push, const struct chunk *chunk, struct push_room *room, bool *read)
+bool push_chunk(struct push *push, const struct chunk *chunk, const struct berth *berth,
+                struct batch *batch, bool *read)
 {
+    struct stream_room room = {.buffer = berth->chunk,
+                               .scratch = berth->small,
+                               .scratch_bytes = BERTH_SMALL_BYTES,
+                               .batch = batch};
     size_t skip = chunk->marked ? CHUNK_MARK_BYTES : 0;
     bool known = is_known(push, chunk->stream->inode);
     ssize_t got = -1;
 
     if (known)
-        got = stream_read_ahead(push->view, push->reader, chunk->stream, room->chunk, chunk->size,
-                                chunk->from, room->small, PUSH_SMALL_BYTES);
+        got = stream_read_ahead(push->view, push->reader, chunk->stream, room, chunk->size,
+                                chunk->from);
     *read = got == (ssize_t)chunk->size;
     if (*read) {
-        flights_land_piece(push->flights, room->slot, room->chunk);
+        flights_land_piece(push->flights, berth->slot, berth->chunk);
         if (chunk->size > skip && !atomic_load(&push->stopping) &&
-            !flights_took_piece(push->flights, room->slot)) {
+            !flights_took_piece(push->flights, berth->slot)) {
             atomic_fetch_add_explicit(&push->bytes, chunk->size, memory_order_relaxed);
-            known = store(push, chunk->stream->inode, chunk->from + skip, room->chunk + skip,
+            known = store(push, chunk->stream->inode, chunk->from + skip, berth->chunk + skip,
                           chunk->size - skip);
         }
     }
-    flights_end(push->flights, room->slot);
+    flights_end(push->flights, berth->slot);
     return known;
 }

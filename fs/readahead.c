@@ -2,6 +2,7 @@
  * fs/push.c does. */
 #include "readahead.h"
 
+#include "berths.h"
 #include "chunks.h"
 #include "listing.h"
 #include "push.h"
@@ -28,15 +29,11 @@
 #define PUSHERS_COLD 32
 #define PUSHERS      64
 #define READS_PER_S  8000
+/* Where reads take less, several are asked for at once; where they take long, waiting for the
+ * slowest would cost more than asking. Nanoseconds. */
+#define SOON_NS 3000000
 /* A read that takes longer is not left to a reader, however fast it is. Nanoseconds. */
 #define LONG_READ_NS 1000000
-
-/* Rooms that are lent to pushers at work: the one given back last is taken first, as it is still in
- * the processor's cache. */
-struct lent {
-    char *memory;
-    char *free[PUSHERS]; /* from readahead.working on */
-};
 
 struct readahead {
     struct push push;
@@ -49,10 +46,8 @@ struct readahead {
     pthread_cond_t to_push, to_name;
     struct follow *follow;
     struct chunks *chunks;
-    unsigned slots;   /* of the flights, given to pushers */
-    unsigned working; /* pushers that push */
-    struct lent small, chunk;
-    unsigned waiting; /* pushers that wait for something to push */
+    struct berths *berths; /* those taken: samples and pieces that are being pushed */
+    unsigned waiting;      /* pushers that wait for something to push */
     bool scout_waits;
 };
 
@@ -99,7 +94,7 @@ static bool give_back(struct readahead *readahead)
 
 static bool next_work(struct readahead *readahead, struct work *work)
 {
-    if (readahead->working >= pushers_allowed(readahead))
+    if (berths_taken(readahead->berths) >= pushers_allowed(readahead))
         return false;
     work->kind = PROBE;
     if (follow_next_probe(readahead->follow, &work->probed))
@@ -113,7 +108,7 @@ static bool next_work(struct readahead *readahead, struct work *work)
 
 static void wake_pusher(struct readahead *readahead)
 {
-    if (readahead->waiting && readahead->working < pushers_allowed(readahead) &&
+    if (readahead->waiting && berths_taken(readahead->berths) < pushers_allowed(readahead) &&
         (follow_has_push(readahead->follow) || chunks_has_next(readahead->chunks)))
         pthread_cond_signal(&readahead->to_push);
 }
@@ -141,42 +136,91 @@ static void let_streams_go(struct readahead *readahead)
         view_forget(readahead->push.view, inode, 1);
 }
 
+/* What a pusher has taken on: several samples, or a single thing. */
+struct job {
+    size_t count;
+    struct work first;
+    struct follow_push samples[PUSH_AT_ONCE];
+    struct berth *berths[PUSH_AT_ONCE];
+    struct batch *batch;
+};
+
+static void take_berth(struct readahead *readahead, struct job *job, const struct work *work)
+{
+    struct berth *berth = berths_take(readahead->berths);
+
+    start_flight(readahead, work, berth->slot);
+    job->samples[job->count] = work->sample;
+    job->berths[job->count++] = berth;
+}
+
+static bool take_job(struct readahead *readahead, struct job *job)
+{
+    struct reader_mood mood = reader_mood(readahead->push.reader);
+    bool several = mood.cold && mood.ns < SOON_NS;
+    struct work more = {.kind = SAMPLE};
+
+    job->count = 0;
+    if (!next_work(readahead, &job->first))
+        return false;
+    take_berth(readahead, job, &job->first);
+    while (several && job->first.kind == SAMPLE && job->count < PUSH_AT_ONCE &&
+           berths_taken(readahead->berths) < pushers_allowed(readahead) &&
+           follow_next_push(readahead->follow, chunks_bytes_ahead(readahead->chunks), &more.sample))
+        take_berth(readahead, job, &more);
+    job->batch = several ? berths_take_batch(readahead->berths) : NULL;
+    return true;
+}
+
+static void give_back_job(struct readahead *readahead, struct job *job)
+{
+    berths_give_batch(readahead->berths, job->batch);
+    while (job->count)
+        berths_give(readahead->berths, job->berths[--job->count]);
+}
+
+/* False: the kernel does not have the stream. *read: a piece was read. */
+static bool do_job(struct readahead *readahead, const struct job *job, struct push_room *room,
+                   bool *read)
+{
+    switch (job->first.kind) {
+    case PROBE:
+        push_probe(&readahead->push, job->first.probed, room);
+        break;
+    case PIECE:
+        return push_chunk(&readahead->push, &job->first.chunk, job->berths[0], job->batch, read);
+    case SAMPLE:
+        push_samples(&readahead->push, job->samples, job->berths, job->count, room, job->batch);
+    }
+    return true;
+}
+
 static void *be_pusher(void *context)
 {
     struct readahead *readahead = context;
     struct push_room room;
     bool able = push_room_open(&room);
-    struct work work;
+    struct job job;
 
     pthread_mutex_lock(&readahead->lock);
-    room.slot = readahead->slots++;
     while (able && !is_stopping(readahead)) {
-        bool known = true, read = false;
-        if (!next_work(readahead, &work)) {
+        bool known, read = false;
+        if (!take_job(readahead, &job)) {
             readahead->waiting++;
             pthread_cond_wait(&readahead->to_push, &readahead->lock);
             readahead->waiting--;
             continue;
         }
-        room.small = readahead->small.free[readahead->working];
-        room.chunk = readahead->chunk.free[readahead->working++];
         wake_pusher(readahead);
-        start_flight(readahead, &work, room.slot);
         pthread_mutex_unlock(&readahead->lock);
-        if (work.kind == PROBE)
-            push_probe(&readahead->push, work.probed, &room);
-        else if (work.kind == PIECE)
-            known = push_chunk(&readahead->push, &work.chunk, &room, &read);
-        else
-            push_sample(&readahead->push, &work.sample, &room);
+        known = do_job(readahead, &job, &room, &read);
         pthread_mutex_lock(&readahead->lock);
-        if (work.kind == PIECE) {
-            chunks_done(readahead->chunks, &work.chunk,
-                        read && work.chunk.marked ? room.chunk : NULL, !known);
+        if (job.first.kind == PIECE) {
+            chunks_done(readahead->chunks, &job.first.chunk,
+                        read && job.first.chunk.marked ? job.berths[0]->chunk : NULL, !known);
             let_streams_go(readahead);
         }
-        readahead->small.free[--readahead->working] = room.small;
-        readahead->chunk.free[readahead->working] = room.chunk;
+        give_back_job(readahead, &job);
     }
     pthread_mutex_unlock(&readahead->lock);
     push_room_close(&room);
@@ -263,22 +307,9 @@ static void *be_scout(void *context)
     return NULL;
 }
 
-static bool open_lent(struct lent *lent, size_t each)
-{
-    lent->memory = push_rooms(PUSHERS, each);
-    for (size_t i = 0; lent->memory && i < PUSHERS; i++)
-        lent->free[i] = lent->memory + i * each;
-    return lent->memory;
-}
-
 static int start_threads(struct readahead *readahead)
 {
-    int fault;
-
-    if (!open_lent(&readahead->small, PUSH_SMALL_BYTES) ||
-        !open_lent(&readahead->chunk, CHUNK_BYTES))
-        return -ENOMEM;
-    fault = pthread_create(&readahead->scout, NULL, be_scout, readahead);
+    int fault = pthread_create(&readahead->scout, NULL, be_scout, readahead);
 
     if (fault)
         return -fault;
@@ -302,8 +333,7 @@ static void release(struct readahead *readahead)
     follow_close(readahead->follow);
     chunks_close(readahead->chunks);
     flights_close(readahead->push.flights);
-    free(readahead->small.memory);
-    free(readahead->chunk.memory);
+    berths_close(readahead->berths);
     free(readahead);
 }
 
@@ -335,6 +365,8 @@ int readahead_open(struct readahead **out, struct fuse_session *session, struct 
                         reader_bytes, total_bytes, repeats(view_dataset(view)));
     if (!fault)
         fault = flights_open(&readahead->push.flights, PUSHERS);
+    if (!fault)
+        fault = berths_open(&readahead->berths, PUSHERS, CHUNK_BYTES);
     if (!fault)
         fault = chunks_open(&readahead->chunks, reader_bytes, total_bytes);
     if (!fault && reader_bytes)

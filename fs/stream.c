@@ -238,16 +238,24 @@ static void close_parts(struct parts *parts)
         free(parts->list);
 }
 
+static uint64_t sample_bytes(const struct view *view, const struct parts *parts, uint64_t position)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < parts->count; i++)
+        bytes += header_length(view, &parts->list[i], position) + round_up(parts->list[i].size);
+    return bytes;
+}
+
 static uint64_t measure(struct view *view, const struct view_node *node, const struct order *order,
                         uint64_t position)
 {
     struct parts parts;
-    uint64_t bytes = 0;
+    uint64_t bytes;
 
     if (!open_parts(view, node, order, position, &parts))
         return 0;
-    for (size_t i = 0; i < parts.count; i++)
-        bytes += header_length(view, &parts.list[i], position) + round_up(parts.list[i].size);
+    bytes = sample_bytes(view, &parts, position);
     close_parts(&parts);
     return bytes;
 }
@@ -263,6 +271,7 @@ struct cursor {
     uint64_t at, from, end; /* [from, end) is wanted */
     char *scratch;          /* of a read ahead; else NULL */
     size_t room;
+    struct batch *batch;
     bool is_read; /* the sample's own bytes are in the buffer */
 };
 
@@ -340,6 +349,42 @@ static int pass_data(struct view *view, struct reader *reader, struct cursor *cu
     return 0;
 }
 
+/* Samples of a read ahead are asked for so many at once. */
+#define GROUP 8
+
+struct group {
+    size_t count;
+    struct parts parts[GROUP];
+    bool is_read[GROUP];
+};
+
+static void close_group(struct group *group)
+{
+    for (size_t i = 0; i < group->count; i++)
+        close_parts(&group->parts[i]);
+    group->count = 0;
+}
+
+/* The samples from `position` on that are wanted: all that fit, or a single one. */
+static int open_group(struct view *view, const struct view_node *node, const struct order *order,
+                      const struct cursor *cursor, uint64_t position, struct group *group)
+{
+    uint64_t at = cursor->at;
+    size_t most = cursor->scratch ? GROUP : 1;
+
+    group->count = 0;
+    while (group->count < most && position < node->plan.length && at < cursor->end) {
+        struct parts *parts = &group->parts[group->count];
+        if (!open_parts(view, node, order, position, parts)) {
+            close_group(group);
+            return -ENOMEM;
+        }
+        at += sample_bytes(view, parts, position++);
+        group->is_read[group->count++] = false;
+    }
+    return 0;
+}
+
 /* Whether the first `count` parts lie in the shard as they do in the stream, block by block, so
  * that all of them are one read; *shift: what is to be added to a place in the stream. */
 static bool lies_alike(struct view *view, const struct parts *parts, size_t count,
@@ -358,12 +403,13 @@ static bool lies_alike(struct view *view, const struct parts *parts, size_t coun
     return true;
 }
 
-/* Brings in what is wanted of a sample in one read, its headers still those of the shard, but for a
- * made cls, which is last. -EINVAL: this cannot be done; -EIO. */
-static int read_alike(struct view *view, struct reader *reader, const struct cursor *cursor,
-                      const struct parts *parts, uint64_t position)
+/* What is wanted of a sample as one read straight to its place, the headers still those of the
+ * shard; a made cls, which is last, apart. False: this cannot be done. */
+static bool is_piece(struct view *view, const struct cursor *cursor, const struct parts *parts,
+                     uint64_t position, uint64_t start, uint64_t *members,
+                     struct reader_piece *piece)
 {
-    uint64_t members[PARTS_AT_HAND], start = cursor->at, end = start, shift = 0;
+    uint64_t end = start, shift = 0;
     size_t count = 0;
 
     while (count < parts->count && count < PARTS_AT_HAND && parts->list[count].member >= 0) {
@@ -372,36 +418,70 @@ static int read_alike(struct view *view, struct reader *reader, const struct cur
         count++;
     }
     if (count == PARTS_AT_HAND || !lies_alike(view, parts, count, position, start, &shift))
-        return -EINVAL;
+        return false;
     if (start < cursor->from)
         start = cursor->from;
     if (end > cursor->end)
         end = cursor->end;
     if (start >= end)
-        return -EINVAL;
-    return reader_read_extent(reader, members, count, cursor->buffer + (start - cursor->from),
-                              start + shift, (size_t)(end - start));
+        return false;
+    *piece = (struct reader_piece){.members = members,
+                                   .count = count,
+                                   .buffer = cursor->buffer + (start - cursor->from),
+                                   .from = start + shift,
+                                   .size = (size_t)(end - start)};
+    return true;
 }
 
-static int pass_sample(struct view *view, struct reader *reader, const struct view_node *node,
-                       const struct order *order, uint64_t position, struct cursor *cursor)
+/* Brings in what can be read straight to its place. */
+static int read_group(struct view *view, struct reader *reader, const struct cursor *cursor,
+                      uint64_t position, struct group *group)
 {
-    struct parts parts;
+    uint64_t members[GROUP][PARTS_AT_HAND], at = cursor->at;
+    struct reader_piece pieces[GROUP];
+    size_t count = 0, of[GROUP];
+
+    for (size_t i = 0; i < group->count; i++) {
+        of[count] = i;
+        count += is_piece(view, cursor, &group->parts[i], position + i, at, members[i],
+                          &pieces[count]);
+        at += sample_bytes(view, &group->parts[i], position + i);
+    }
+    reader_read_pieces(reader, cursor->batch, pieces, count);
+    for (size_t i = 0; i < count; i++) {
+        if (pieces[i].fault && pieces[i].fault != -EINVAL)
+            return pieces[i].fault;
+        group->is_read[of[i]] = !pieces[i].fault;
+    }
+    return 0;
+}
+
+static int pass_sample(struct view *view, struct reader *reader, const struct parts *parts,
+                       uint64_t position, struct cursor *cursor)
+{
     int fault = 0;
 
-    if (!open_parts(view, node, order, position, &parts))
-        return -ENOMEM;
-    if (cursor->scratch)
-        fault = read_alike(view, reader, cursor, &parts, position);
-    cursor->is_read = cursor->scratch && !fault;
-    if (fault == -EINVAL)
-        fault = 0;
-    for (size_t i = 0; !fault && i < parts.count && cursor->at < cursor->end; i++) {
-        fault = pass_headers(view, cursor, &parts.list[i], position);
+    for (size_t i = 0; !fault && i < parts->count && cursor->at < cursor->end; i++) {
+        fault = pass_headers(view, cursor, &parts->list[i], position);
         if (!fault)
-            fault = pass_data(view, reader, cursor, &parts.list[i]);
+            fault = pass_data(view, reader, cursor, &parts->list[i]);
     }
-    close_parts(&parts);
+    return fault;
+}
+
+static int pass_group(struct view *view, struct reader *reader, const struct view_node *node,
+                      const struct order *order, uint64_t *position, struct cursor *cursor)
+{
+    struct group group;
+    int fault = open_group(view, node, order, cursor, *position, &group);
+
+    if (!fault && cursor->scratch)
+        fault = read_group(view, reader, cursor, *position, &group);
+    for (size_t i = 0; !fault && i < group.count; i++) {
+        cursor->is_read = group.is_read[i];
+        fault = pass_sample(view, reader, &group.parts[i], (*position)++, cursor);
+    }
+    close_group(&group);
     return fault;
 }
 
@@ -422,9 +502,9 @@ static ssize_t give(struct view *view, struct reader *reader, const struct view_
     order = epochs_get(view_epochs(view), node->epoch);
     if (!order)
         return -ENOMEM;
-    for (position = marks_seek(node, from, &cursor.at);
-         !fault && position < node->plan.length && cursor.at < cursor.end; position++)
-        fault = pass_sample(view, reader, node, order, position, &cursor);
+    position = marks_seek(node, from, &cursor.at);
+    while (!fault && position < node->plan.length && cursor.at < cursor.end)
+        fault = pass_group(view, reader, node, order, &position, &cursor);
     epochs_put(view_epochs(view), order);
     if (fault)
         return fault;
@@ -442,10 +522,13 @@ ssize_t stream_read(struct view *view, struct reader *reader, const struct view_
 }
 
 ssize_t stream_read_ahead(struct view *view, struct reader *reader, const struct view_node *node,
-                          char *buffer, size_t size, uint64_t from, char *scratch, size_t room)
+                          struct stream_room room, size_t size, uint64_t from)
 {
-    return give(
-        view, reader, node,
-        (struct cursor){
-            .buffer = buffer, .from = from, .end = from + size, .scratch = scratch, .room = room});
+    return give(view, reader, node,
+                (struct cursor){.buffer = room.buffer,
+                                .from = from,
+                                .end = from + size,
+                                .scratch = room.scratch,
+                                .room = room.scratch_bytes,
+                                .batch = room.batch});
 }

@@ -22,8 +22,14 @@ ssize_t stream_read(struct view *view, struct reader *reader, const struct view_
                     char *buffer, size_t size, uint64_t from);
 
 /* The same for a read that nobody waits for: faults are nobody's yet, and shards may be read around
- * the page cache. `scratch` is `room` bytes, as reader_read_ahead() wants them. */
+ * the page cache. */
+struct stream_room {
+    char *buffer;  /* where the bytes go; best at the start of a page */
+    char *scratch; /* as reader_read_ahead() wants it */
+    size_t scratch_bytes;
+    struct batch *batch; /* as of reader_read_pieces() */
+};
 ssize_t stream_read_ahead(struct view *view, struct reader *reader, const struct view_node *node,
-                          char *buffer, size_t size, uint64_t from, char *scratch, size_t room);
+                          struct stream_room room, size_t size, uint64_t from);
 
 #endif
