@@ -50,7 +50,9 @@ static ssize_t read_member(struct serve *serve, uint64_t member, char *buffer, s
     if (got < 0)
         got = reader_read(serve->reader, member, buffer, size, from);
     took = count(serve, got, since);
-    known = names_want(serve->names, member);
+    /* What could not be read has no pages that a name would keep, or that could have been dropped:
+     * it is read ahead again when its storage is back. */
+    known = got >= 0 && names_want(serve->names, member);
     if (from == 0)
         readahead_read(serve->readahead, member, known, took);
     else

@@ -138,6 +138,27 @@ class Fails(OnStorage):
         self.assertEqual(mount.status()["errors"], errors)
         self.assertEqual(len(mount.stderr().splitlines()), 1)
 
+    def test_what_could_not_be_read_is_not_taken_for_dropped_and_is_read_ahead_once_storage_is_back(self):
+        mount = self.prepare(300)
+        bad_shard = self.slow.shards(self.data_set)[1]
+        bad = set(self.in_shard(range(self.n), 1))
+        with self.slow.failing(os.path.basename(bad_shard)):
+            for position in range(self.n):
+                if position in bad:
+                    self.assert_errno(EIO, mount.read, *FOLDER, name(position))
+                else:
+                    self.read_right(mount, [position])
+            status = self.rest(mount)
+            self.assertGreaterEqual(status["errors"][bad_shard], len(bad))
+            # Nothing of them was ever in the page cache.
+            self.assertEqual((status["pushed_lost"], status["warnings"]), (0, []))
+        mount.set_epoch(1)
+        self.slow.forget()
+        mount.list(*FOLDER)
+        self.read_right(mount, range(self.n), epoch=1)
+        # The good shard's are in the page cache.
+        self.assertGreater(mount.status()["pushed_files"] - status["pushed_files"], len(bad) / 2)
+
     def test_storage_that_fails_now_and_then_costs_its_readers_an_error_and_no_more(self):
         mount = self.prepare(500, delay=1)
         order = self.order()
