@@ -24,21 +24,24 @@ void latency_add(struct latency *latency, uint64_t ns)
 {
     unsigned long long most = atomic_load_explicit(&latency->most_ns, memory_order_relaxed);
 
-    atomic_fetch_add_explicit(&latency->counts[bucket_of(ns)], 1, memory_order_relaxed);
+    /* First, so that no percentile is above it. */
     while (ns > most && !atomic_compare_exchange_weak(&latency->most_ns, &most, ns))
         ;
+    atomic_fetch_add_explicit(&latency->counts[bucket_of(ns)], 1, memory_order_relaxed);
 }
 
 double latency_percentile_us(const struct latency *latency, double share)
 {
     uint64_t total = 0, seen = 0;
+    double most;
 
     for (unsigned i = 0; i < LATENCY_BUCKETS; i++)
         total += atomic_load_explicit(&latency->counts[i], memory_order_relaxed);
+    most = (double)atomic_load(&latency->most_ns) / 1e3;
     for (unsigned i = 0; i < LATENCY_BUCKETS && total; i++) {
         seen += atomic_load_explicit(&latency->counts[i], memory_order_relaxed);
         if ((double)seen >= share * (double)total)
-            return latency_below_us(i);
+            return latency_below_us(i) < most ? latency_below_us(i) : most;
     }
     return 0;
 }

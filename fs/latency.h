@@ -16,7 +16,8 @@ struct latency {
 void latency_add(struct latency *latency, uint64_t ns);
 /* What a bucket's values are below, in microseconds. */
 double latency_below_us(unsigned bucket);
-/* What `share` (0 to 1) of the values are below, in microseconds; 0: there is none. */
+/* What `share` (0 to 1) of the values are not above, in microseconds, to within a quarter and never
+ * more than the greatest one; 0: there is none. */
 double latency_percentile_us(const struct latency *latency, double share);
 
 #endif

@@ -23,7 +23,7 @@ Test(latency, every_time_falls_below_its_buckets_border_and_not_below_the_one_be
         cr_assert(us < latency_below_us(bucket), "%g us in bucket %u", us, bucket);
         cr_assert(bucket == 0 || us >= latency_below_us(bucket - 1), "%g us in bucket %u", us,
                   bucket);
-        cr_assert(latency_percentile_us(&latency, 0.5) == latency_below_us(bucket));
+        cr_assert(latency_percentile_us(&latency, 0.5) == us);
         cr_assert(latency.most_ns == times[i]);
     }
 }
@@ -47,6 +47,17 @@ Test(latency, percentiles_are_within_a_quarter)
     cr_assert(latency_percentile_us(&latency, 0.5) <= 640);
     cr_assert(latency_percentile_us(&latency, 0.99) >= 990);
     cr_assert(latency_percentile_us(&latency, 0.99) <= 1280);
+}
+
+Test(latency, no_percentile_is_above_the_greatest_value)
+{
+    struct latency latency = {0};
+
+    latency_add(&latency, 3000);
+    latency_add(&latency, 73000);
+    cr_assert(latency_below_us(25) == 80);
+    cr_assert(latency_percentile_us(&latency, 0.5) == 3.5);
+    cr_assert(latency_percentile_us(&latency, 0.99) == 73);
 }
 
 Test(pace, a_pause_is_not_taken_for_slowness)
