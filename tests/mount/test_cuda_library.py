@@ -76,7 +76,8 @@ class Library(MountCase):
     def build(self, compiler, name, *words):
         program = str(self.tmp / name.split(".")[0])
         result = harness.run([*compiler, "-I", harness.ROOT / "loader", "-o", program,
-                              harness.ROOT / "loader" / "examples" / name, harness.binary("libshuffleload.so.0"), *words])
+                              harness.ROOT / "loader" / "examples" / name, "-L%s" % harness.BINARY_DIR, "-lshuffleload",
+                              *words])
         self.assertEqual(result.returncode, 0, result.stderr)
         return [program, {**os.environ, "LD_LIBRARY_PATH": str(harness.BINARY_DIR)}]
 
