@@ -410,7 +410,7 @@ static int open_folder(struct unpack *unpack, const char *folder, uint64_t most,
         fault = copies_open(&unpack->copies, folder ? folder : own, most, patience_ms);
     if (!fault)
         fault = pin_all(unpack);
-    if (fault == -EROFS) /* copies that are there may be used */
+    if (fault == -EROFS && unpack->copies) /* those that are there may be used */
         report_warning("%s: read-only: compressed shards that have no copy there are left out; "
                        "unpacked=DIR names another folder",
                        folder ? folder : own);
@@ -423,7 +423,7 @@ static int open_folder(struct unpack *unpack, const char *folder, uint64_t most,
     free(own);
     if (fault == -ENOMEM)
         return fault;
-    return !fault || fault == -EROFS;
+    return !fault || (fault == -EROFS && unpack->copies);
 }
 
 /* The tasks: which shards are compressed. 0 or -ENOMEM. */

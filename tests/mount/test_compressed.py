@@ -299,6 +299,22 @@ class Room(Compressed):
         self.assertEqual(len(said), 1, mount.stderr())
         self.refused(self.command(packed, self.mountpoint(), self.options("strict")), 1, "1 compressed", lines=None)
 
+    @harness.needs_root
+    def test_a_read_only_cache_folder_that_never_was_used_is_one_line(self):
+        data_set = tars.make_dataset(self.tmp / "plain", 20)
+        packed = self.pack(data_set)
+        cache = self.tmp / "cache"
+        cache.mkdir()
+        if not harness.private_mounts() or harness.run(["mount", "-t", "tmpfs", "-o", "ro", "none", cache]).returncode:
+            self.skipTest("cannot make a read-only mount here")
+        self.addCleanup(harness.run, ["umount", str(cache)])
+        os.environ["XDG_CACHE_HOME"] = str(cache)
+        mount = self.mount([data_set.shards[0], packed[1]], "index=none")
+        self.assertEqual((mount.status()["samples"], mount.status()["left_out"]), (10, {"compressed": 1}))
+        self.assertEqual(mount.stderr().count(str(cache)), 1)
+        mount.unmount()
+        self.refused(self.command(packed, self.mountpoint(), "index=none"), 1, "no sample in 2 shards", lines=None)
+
     def test_a_folder_that_cannot_be_is_one_line(self):
         data_set = tars.make_dataset(self.tmp / "plain", 20)
         packed = self.pack(data_set)
