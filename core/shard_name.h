@@ -1,5 +1,5 @@
-/* Endings of shards' names. Private to core/, but for shards_base_name() of core/shards.h. Pure:
- * any thread. */
+/* Endings of shards' names. For core/, shards_base_name() of core/shards.h, and pack/. Pure: any
+ * thread. */
 #ifndef SHUFFLEFS_SHARD_NAME_H
 #define SHUFFLEFS_SHARD_NAME_H
 

@@ -2,6 +2,7 @@
 #include "source.h"
 
 #include "../core/report.h"
+#include "../core/shard_name.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,7 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* 1: the folder has *.tar right in it; 0: it has none; or a negative errno, reported. */
+/* 1: the folder has tars, or compressed ones, right in it, as core/shards.h takes them; 0: it has
+ * none; or a negative errno, reported. */
 static int holds_tars(const char *folder)
 {
     DIR *open = opendir(folder);
@@ -21,13 +23,30 @@ static int holds_tars(const char *folder)
         report_error("%s: %s", folder, strerror(-found));
         return found;
     }
-    while (!found && (entry = readdir(open))) {
-        size_t length = strlen(entry->d_name);
-        found = entry->d_name[0] != '.' && length > 4 &&
-                strcmp(entry->d_name + length - 4, ".tar") == 0;
-    }
+    while (!found && (entry = readdir(open)))
+        found = entry->d_name[0] != '.' &&
+                (shard_name_ends(entry->d_name, ".tar") || shard_name_is_packed(entry->d_name));
     closedir(open);
     return found;
+}
+
+/* Of several SRC that shall be shards: a folder of files among them is told in these words. 0, or a
+ * negative errno, reported. */
+static int refuse_trees(const struct pack_options *options)
+{
+    for (size_t i = 0; i < options->source_count; i++) {
+        const char *source = options->sources[i];
+        struct stat status;
+        int tars = stat(source, &status) == 0 && S_ISDIR(status.st_mode) ? holds_tars(source) : 1;
+        if (tars < 0)
+            return tars;
+        if (!tars) {
+            report_error("%s has no *.tar; of folders of files, one is packed: the one above them",
+                         source);
+            return -ENOENT;
+        }
+    }
+    return 0;
 }
 
 /* 1: one folder, to be walked; 0: shards; or a negative errno, reported. */
@@ -50,7 +69,7 @@ static int is_tree(const struct pack_options *options)
         return -ENOTDIR;
     }
     if (!folder)
-        return 0;
+        return options->source_count > 1 ? refuse_trees(options) : 0;
     tars = holds_tars(options->sources[0]);
     return tars < 0 ? tars : !tars;
 }

@@ -390,6 +390,13 @@ class Refusals(PackCase):
         self.assertEqual(run([binary(PROGRAM), "-o", "t-%d.tar"]).returncode, 2)
         self.assertEqual(os.listdir(self.out), [])
 
+    def test_of_several_folders_one_without_tars_is_named_with_what_would_do(self):
+        tree(self.source)
+        said = self.pack(code=1, source=[self.source / "c0", self.source / "c1"])["said"]
+        self.assertEqual(said, "shufflefs-pack: %s has no *.tar; of folders of files, one is packed: the one above them\n"
+                         % (self.source / "c0"))
+        self.assertEqual(os.listdir(self.out), [])
+
     def test_foreign_files_are_never_overwritten_without_force(self):
         tree(self.source)
         for name in ("t-000000.tar", "t-000001.tar", "t-000777.tar"):
@@ -446,6 +453,21 @@ class Refusals(PackCase):
         self.empty()
         self.pack(source=[data_set.shards[0], data_set.shards[1] + ".gz"])
         self.assertEqual(digest(self.shards()), plain)
+
+    def test_a_folder_of_compressed_shards_is_one_of_shards(self):
+        data_set = tars.make_dataset(self.tmp / "s", 30, shards=2)
+        self.pack(source=data_set.shards)
+        plain = digest(self.shards())
+        self.empty()
+        for shard in data_set.shards:
+            tars.write_file(shard + ".gz", gzip.compress(read(shard)), tars.MTIME)
+            os.unlink(shard)
+        self.pack(source=[self.tmp / "s"])
+        self.assertEqual(digest(self.shards()), plain)
+        self.empty()
+        self.pack("--from", "tree", source=[self.tmp / "s"])
+        self.assertEqual([name for name, _ in members(self.shards())],
+                         [os.path.basename(shard) + ".gz" for shard in data_set.shards])
 
     def test_names_that_no_longer_sort_as_numbers_are_told(self):
         tree(self.source, classes=1, each=12)
