@@ -87,12 +87,13 @@ void check_problems_add(struct check_problems *problems, unsigned kind, size_t s
 {
     struct check_group *group = &problems->groups[kind];
     size_t most = problems->examples_most;
+    bool tells = shard != CHECK_NO_SHARD || why; /* more than the kind does */
 
     pthread_mutex_lock(&problems->lock);
     group->count++;
     count_in_shard(problems, group, shard);
-    if (group->example_count < most ||
-        (most && is_before(shard, offset, &group->examples[most - 1]))) {
+    if (tells && (group->example_count < most ||
+                  (most && is_before(shard, offset, &group->examples[most - 1])))) {
         struct check_example example = {shard, offset, member ? strdup(member) : NULL,
                                         why ? strdup(why) : NULL};
         if ((member && !example.member) || (why && !example.why))

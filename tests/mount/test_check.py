@@ -154,9 +154,11 @@ class Check(CheckCase):
         path = tars.write_file(self.tmp / "zero.tar", b"")
         result = self.check(path, code=1)
         self.assertIn("not-a-tar", result.stdout)
+        self.assertTrue(all(line.strip() for line in result.stdout.splitlines()), result.stdout)
         self.assertIn("no sample in 1 shard", result.stderr)
         found = self.json(path, code=1)
         self.assertEqual(([group["kind"] for group in found["problems"]], found["sound"]), (["not-a-tar", "no-sample"], False))
+        self.assertEqual([len(group["examples"]) for group in found["problems"]], [1, 0])
         self.assertNotIn("samples", found)
 
     def test_every_key_and_kind_is_in_the_manual(self):
