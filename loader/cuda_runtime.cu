@@ -1,10 +1,11 @@
-/* CUDA's runtime behind the table, and the one kernel. The only file that CUDA's compiler sees, and
+/* CUDA's runtime behind the table, and the kernels. The only file that CUDA's compiler sees, and
  * the only one that includes its headers. Nothing happens here but what the table's caller asks
  * for.
  *
- * The kernel reads 3 bytes a pixel, and writes 12 (float32) or 6 (float16, bfloat16): 15 or 9 bytes
- * of memory traffic a pixel, each byte once, in words of 4 and 16 (or 8) bytes that neighbouring
- * threads read and write side by side. */
+ * The one that converts reads 3 bytes a pixel, and writes 12 (float32) or 6 (float16, bfloat16): 15
+ * or 9 bytes of memory traffic a pixel, each byte once, in words of 4 and 16 (or 8) bytes that
+ * neighbouring threads read and write side by side. Those that resize do a value or three a thread,
+ * columns then rows; what is between the two goes through memory. */
 #include "cuda_table.h"
 
 #include <cuda.h>
@@ -16,7 +17,8 @@ namespace
 {
 
 constexpr unsigned THREADS = 256;
-constexpr unsigned ROWS_MOST = 65535; /* of a grid, in its second dimension */
+constexpr unsigned ROWS_MOST = 65535;  /* of a grid, in its second dimension */
+constexpr unsigned BLOCKS_MOST = 4096; /* for one picture's resize; a thread takes more then */
 
 template <enum pixels_format format>
 __global__ void __launch_bounds__(THREADS) convert_kernel(const struct pixels_job job)
@@ -28,6 +30,30 @@ __global__ void __launch_bounds__(THREADS) convert_kernel(const struct pixels_jo
         return;
     for (uint32_t image = blockIdx.y; image < job.images; image += gridDim.y)
         pixels_do_group(&job, image, group, format);
+}
+
+__global__ void __launch_bounds__(THREADS) column_kernel(const struct resize_job job)
+{
+    for (uint32_t number = blockIdx.y; number < job.count; number += gridDim.y) {
+        const struct resize_picture picture = job.pictures[number];
+        const uint32_t items = resize_column_items(&picture);
+
+        for (uint32_t item = blockIdx.x * THREADS + threadIdx.x; item < items;
+             item += gridDim.x * THREADS)
+            resize_do_column(&picture, item);
+    }
+}
+
+__global__ void __launch_bounds__(THREADS) row_kernel(const struct resize_job job)
+{
+    for (uint32_t number = blockIdx.y; number < job.count; number += gridDim.y) {
+        const struct resize_picture picture = job.pictures[number];
+        const uint32_t items = resize_row_items(&picture);
+
+        for (uint32_t item = blockIdx.x * THREADS + threadIdx.x; item < items;
+             item += gridDim.x * THREADS)
+            resize_do_row(&picture, item);
+    }
 }
 
 int device_count(int *count)
@@ -190,6 +216,12 @@ int copy_in(void *device, const void *pinned, size_t bytes, void *stream)
                            static_cast<cudaStream_t>(stream));
 }
 
+int copy_within(void *to, const void *from, size_t bytes, void *stream)
+{
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice,
+                           static_cast<cudaStream_t>(stream));
+}
+
 /* The kernel's address: launched by that, as the <<<>>> form needs the C++ runtime's library. */
 const void *kernel_of(enum pixels_format format)
 {
@@ -221,6 +253,32 @@ int convert(const struct pixels_job *job, void *stream)
                             static_cast<cudaStream_t>(stream));
 }
 
+/* Enough blocks for every item of the largest picture, up to a number that fills any device. */
+int launch_resize(const void *kernel, const struct resize_job *job, uint32_t items, void *stream)
+{
+    const uint32_t blocks = (items + THREADS - 1) / THREADS;
+    const dim3 grid(blocks < BLOCKS_MOST ? blocks : BLOCKS_MOST,
+                    job->count < ROWS_MOST ? job->count : ROWS_MOST);
+    struct resize_job copy = *job;
+    void *arguments[] = {&copy};
+
+    return cudaLaunchKernel(kernel, grid, dim3(THREADS), arguments, 0,
+                            static_cast<cudaStream_t>(stream));
+}
+
+int resize(const struct resize_job *job, void *stream)
+{
+    int error;
+
+    if (job->count == 0 || job->column_items == 0 || job->row_items == 0)
+        return cudaSuccess;
+    error = launch_resize(reinterpret_cast<const void *>(&column_kernel), job, job->column_items,
+                          stream);
+    if (error)
+        return error;
+    return launch_resize(reinterpret_cast<const void *>(&row_kernel), job, job->row_items, stream);
+}
+
 int kernel_check()
 {
     cudaFuncAttributes attributes;
@@ -242,7 +300,8 @@ const struct cuda_table table = {
     device_count, device_get,   context_take, context_give,  context_push, context_pop,
     device_wait,  kernel_check, host_take,    host_give,     device_take,  device_give,
     stream_make,  stream_end,   stream_wait,  stream_finish, event_make,   event_end,
-    event_record, event_finish, copy_in,      convert,       error_name,   error_text,
+    event_record, event_finish, copy_in,      copy_within,   convert,      resize,
+    error_name,   error_text,
 };
 
 } // namespace

@@ -9,6 +9,7 @@
 
 #include "fault.h"
 #include "pixels_body.h"
+#include "resize_body.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,7 +46,7 @@ struct cuda_table {
     /* All that follow are of the current device. */
     int (*device_wait)(void); /* all work on it, of all streams */
 
-    int (*kernel_check)(void); /* is there code of the kernel for this device? */
+    int (*kernel_check)(void); /* is there code of the kernels for this device? */
 
     /* Memory. Pinned memory can be read by every device; it is not cleared. */
     int (*host_take)(void **memory, size_t bytes);
@@ -66,7 +67,9 @@ struct cuda_table {
 
     /* Work on a stream; returns before it is done. */
     int (*copy_in)(void *device, const void *pinned, size_t bytes, void *stream);
+    int (*copy_within)(void *to, const void *from, size_t bytes, void *stream);
     int (*convert)(const struct pixels_job *job, void *stream);
+    int (*resize)(const struct resize_job *job, void *stream); /* pictures: on the device */
 
     const char *(*error_name)(int error);
     const char *(*error_text)(int error);

@@ -7,6 +7,8 @@
 #ifndef SHUFFLELOAD_RESIZE_H
 #define SHUFFLELOAD_RESIZE_H
 
+#include "resize_body.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -69,7 +71,5 @@ int resizer_run(struct resizer *resizer, const uint8_t *source, size_t stride, u
 /* Internal to resize*.c. NULL when this processor has no AVX2. */
 const struct resize_kernels *resize_kernels_avx2(void);
 extern const struct resize_kernels resize_kernels_plain;
-
-#define RESIZE_FRACTION 7 /* bits after the point between the passes: 255 << 7 fits in 16 bits */
 
 #endif

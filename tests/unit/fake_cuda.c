@@ -2,6 +2,7 @@
 #include "fake_cuda.h"
 
 #include "../../loader/pixels.h"
+#include "../../loader/resize_job.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,10 +12,11 @@
 
 enum { THINGS_MOST = 4096 };
 
-enum kind { COPY, CONVERT, RECORD, WAIT, CALL };
+enum kind { COPY, CONVERT, RESIZE, RECORD, WAIT, CALL };
 
 struct event {
     int device;
+    unsigned number; /* in the order in which the loader made them, from 1 */
     uint64_t recorded, done;
     unsigned uses; /* in queues, and its owner's */
 };
@@ -26,6 +28,7 @@ struct op {
     const void *from;
     size_t bytes;
     struct pixels_job job;
+    struct resize_job resize;
     struct event *event;
     uint64_t number; /* of the event's records */
     void (*work)(void *);
@@ -50,10 +53,11 @@ static struct fake_cuda how; /* while it runs: read only */
 static struct stream defaults[FAKE_CUDA_DEVICES];
 static struct stream *streams[THINGS_MOST];
 static struct memory memories[THINGS_MOST];
-static unsigned events;
+static unsigned events, events_made;
+static void (*side_wait)(void); /* for work that is in no stream */
 static unsigned dice;
 static atomic_uint misuses;
-static atomic_ullong calls;
+static atomic_ullong calls, taken;
 static atomic_bool failed;
 static atomic_int contexts;
 /* A thread's contexts: device + 1 of each that was pushed; below all, its device. */
@@ -116,7 +120,46 @@ static struct stream *pick(void)
     return found;
 }
 
-static void work_on(const struct op *op)
+/* Under the lock: does one piece of this device's memory (-1: pinned) hold all of it? */
+static bool holds(const void *at, size_t bytes, int device)
+{
+    for (int i = 0; i < THINGS_MOST; i++) {
+        const struct memory *memory = &memories[i];
+        const uint8_t *start = memory->at, *from = at;
+
+        if (start && memory->device == device && from >= start &&
+            from + bytes <= start + memory->bytes)
+            return true;
+    }
+    return false;
+}
+
+bool fake_cuda_holds(const void *at, size_t bytes, int device)
+{
+    bool fits;
+
+    pthread_mutex_lock(&lock);
+    fits = holds(at, bytes, device);
+    pthread_mutex_unlock(&lock);
+    return fits;
+}
+
+/* What a picture's resize reads and writes, which is known once the stream is there. */
+static bool fits_device(const struct resize_picture *picture, int device)
+{
+    const struct resize_table *columns = &picture->columns, *rows = &picture->rows;
+
+    return fake_cuda_holds(picture->source, 1, device) &&
+           fake_cuda_holds(picture->between, resize_column_items(picture) * 3 * sizeof(int16_t),
+                           device) &&
+           fake_cuda_holds(picture->out, resize_row_items(picture), device) &&
+           fake_cuda_holds(columns->weights, (size_t)columns->count * columns->taps * 2, device) &&
+           fake_cuda_holds(columns->starts, columns->count * sizeof(int32_t), device) &&
+           fake_cuda_holds(rows->weights, (size_t)rows->count * rows->taps * 2, device) &&
+           fake_cuda_holds(rows->starts, rows->count * sizeof(int32_t), device);
+}
+
+static void work_on(const struct op *op, int device)
 {
     if (how.late_us) {
         struct timespec late = {0, (long)(dice >> 4) % (long)how.late_us * 1000L};
@@ -127,7 +170,14 @@ static void work_on(const struct op *op)
         memcpy(op->to, op->from, op->bytes);
     else if (op->kind == CONVERT)
         pixels_do_job(&op->job);
-    else if (op->kind == CALL)
+    else if (op->kind == RESIZE) {
+        for (uint32_t i = 0; i < op->resize.count; i++)
+            if (!fits_device(&op->resize.pictures[i], device)) {
+                misuse();
+                return;
+            }
+        resize_do_job(&op->resize);
+    } else if (op->kind == CALL)
         op->work(op->to);
 }
 
@@ -146,9 +196,9 @@ static void *engine_main(void *unused)
             continue;
         }
         op = stream->first;
-        if (op->kind == COPY || op->kind == CONVERT || op->kind == CALL) {
+        if (op->kind != RECORD && op->kind != WAIT) {
             pthread_mutex_unlock(&lock);
-            work_on(op);
+            work_on(op, stream->device);
             pthread_mutex_lock(&lock);
         }
         if (op->kind == RECORD && op->event->done < op->number)
@@ -280,6 +330,8 @@ static int device_wait(void)
     pthread_mutex_lock(&lock);
     drain_all();
     pthread_mutex_unlock(&lock);
+    if (side_wait)
+        side_wait();
     return 0;
 }
 
@@ -298,6 +350,7 @@ static int take(void **memory, size_t bytes, int device)
     if (!*memory)
         return CUDA_OUT_OF_MEMORY;
     memset(*memory, 0xa5, bytes);
+    atomic_fetch_add(&taken, 1);
     pthread_mutex_lock(&lock);
     for (int i = 0; i < THINGS_MOST; i++)
         if (!memories[i].at) {
@@ -316,7 +369,9 @@ static bool in_use(const struct memory *memory)
     for (int i = 0; i < THINGS_MOST; i++)
         for (const struct op *op = streams[i] ? streams[i]->first : NULL; op; op = op->next) {
             const uint8_t *to = op->kind == CONVERT ? op->job.planes : op->to;
-            const uint8_t *from = op->kind == CONVERT ? op->job.rgb : op->from;
+            const uint8_t *from = op->kind == CONVERT  ? op->job.rgb
+                                  : op->kind == RESIZE ? (const void *)op->resize.pictures
+                                                       : op->from;
 
             if (op->kind != CALL &&
                 ((to >= start && to < behind) || (from >= start && from < behind)))
@@ -419,8 +474,14 @@ static int event_make(void **event)
 {
     int error = fault();
 
-    if (!error)
-        *event = make_event(current());
+    if (!error) {
+        struct event *made = make_event(current());
+
+        pthread_mutex_lock(&lock);
+        made->number = ++events_made;
+        pthread_mutex_unlock(&lock);
+        *event = made;
+    }
     return error;
 }
 
@@ -481,6 +542,8 @@ static int stream_finish(void *stream)
 
     if (!error)
         fake_cuda_finish(stream);
+    if (!error && side_wait)
+        side_wait();
     return error;
 }
 
@@ -490,40 +553,57 @@ static int event_finish(void *handle)
     uint64_t number;
     int error = fault();
 
-    if (error || how.no_event_waits)
+    if (error || how.no_event_waits ||
+        (how.no_waits_for_event && event->number == how.no_waits_for_event))
         return error;
     pthread_mutex_lock(&lock);
     number = event->recorded;
     while (event->done < number)
         pthread_cond_wait(&changed, &lock);
     pthread_mutex_unlock(&lock);
+    if (side_wait)
+        side_wait();
     return 0;
 }
 
-/* Under the lock: does one piece of this device's memory (-1: pinned) hold all of it? */
-static bool holds(const void *at, size_t bytes, int device)
+static int copy(void *to, const void *from, size_t bytes, void *stream, bool pinned)
 {
-    for (int i = 0; i < THINGS_MOST; i++) {
-        const struct memory *memory = &memories[i];
-        const uint8_t *start = memory->at, *from = at;
+    struct op op = {.kind = COPY, .to = to, .from = from, .bytes = bytes};
+    bool fits;
+    int error = fault(), device;
 
-        if (start && memory->device == device && from >= start &&
-            from + bytes <= start + memory->bytes)
-            return true;
-    }
-    return false;
+    if (error)
+        return error;
+    pthread_mutex_lock(&lock);
+    device = stream_of(stream)->device;
+    fits = holds(to, bytes, device) && holds(from, bytes, pinned ? -1 : device);
+    if (fits)
+        enqueue(stream_of(stream), &op);
+    pthread_mutex_unlock(&lock);
+    return fits ? 0 : misuse();
 }
 
 static int copy_in(void *device, const void *pinned, size_t bytes, void *stream)
 {
-    struct op op = {.kind = COPY, .to = device, .from = pinned, .bytes = bytes};
+    return copy(device, pinned, bytes, stream, true);
+}
+
+static int copy_within(void *to, const void *from, size_t bytes, void *stream)
+{
+    return copy(to, from, bytes, stream, false);
+}
+
+static int resize(const struct resize_job *job, void *stream)
+{
+    struct op op = {.kind = RESIZE, .resize = *job};
     bool fits;
     int error = fault();
 
     if (error)
         return error;
     pthread_mutex_lock(&lock);
-    fits = holds(device, bytes, stream_of(stream)->device) && holds(pinned, bytes, -1);
+    fits = stream_of(stream)->device == current() && job->column_items && job->row_items &&
+           holds(job->pictures, job->count * sizeof *job->pictures, current());
     if (fits)
         enqueue(stream_of(stream), &op);
     pthread_mutex_unlock(&lock);
@@ -586,7 +666,9 @@ static const struct cuda_table table = {
     .event_record = event_record,
     .event_finish = event_finish,
     .copy_in = copy_in,
+    .copy_within = copy_within,
     .convert = convert,
+    .resize = resize,
     .error_name = error_name,
     .error_text = error_text,
 };
@@ -596,6 +678,7 @@ void fake_cuda_begin(const struct fake_cuda *wanted)
     how = *wanted;
     quit = false;
     dice = 1;
+    events_made = 0;
     own_device = 0;
     atomic_store(&contexts, 0);
     for (int i = 0; i < FAKE_CUDA_DEVICES; i++)
@@ -634,9 +717,19 @@ bool fake_cuda_failed(void)
     return atomic_load(&failed);
 }
 
+uint64_t fake_cuda_taken(void)
+{
+    return atomic_load(&taken);
+}
+
 unsigned fake_cuda_misuses(void)
 {
     return atomic_load(&misuses);
+}
+
+void fake_cuda_side(void (*wait)(void))
+{
+    side_wait = wait;
 }
 
 void fake_cuda_set_device(int device)

@@ -22,6 +22,7 @@ struct fake_cuda {
     int fail_with;
     /* Waits that are left out: of streams for events, of threads for events. */
     bool no_stream_waits, no_event_waits;
+    unsigned no_waits_for_event; /* likewise of threads, for the loader's event of this number */
 };
 
 /* Starts it and puts its table in the place of CUDA's. */
@@ -33,8 +34,17 @@ unsigned fake_cuda_end(void);
 /* Calls so far, and whether one of them was made to fail. */
 uint64_t fake_cuda_calls(void);
 bool fake_cuda_failed(void);
+/* Pieces of memory that were taken so far, pinned or on a device. */
+uint64_t fake_cuda_taken(void);
 /* Calls that CUDA would not have allowed. */
 unsigned fake_cuda_misuses(void);
+
+/* Work that is in no stream: who waits for an event, a stream or the device waits for it, too, by
+ * calling this. NULL: there is none. */
+void fake_cuda_side(void (*wait)(void));
+
+/* Is all of it one piece of the device's memory (-1: pinned)? */
+bool fake_cuda_holds(const void *at, size_t bytes, int device);
 
 /* The calling thread's device. */
 void fake_cuda_set_device(int device);
