@@ -5,15 +5,20 @@
 #define SHUFFLELOAD_BACKEND_H
 
 #include "fault.h"
+#include "kept.h"
 #include "settings.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* A slot's pinned or plain arrays, for a back end that copies them. */
+/* A slot's pinned or plain arrays, for a back end that copies them. Row i of the batch is row i of
+ * `data`, or where sources[i] is not below 0 the row sources[i] that decode() has made on the
+ * device. Each row that is such a source is its own; `sources` is NULL where nothing is decoded
+ * there. */
 struct backend_arrays {
     const void *data, *mask, *labels, *lengths;
+    const int32_t *sources;
 };
 
 /* What fails returns a negative errno with its text in the fault. Slots are numbers from 0 to
@@ -36,6 +41,14 @@ struct backend {
     bool (*rows_are_pixels)(const void *state);
     /* From rgb (width * height * 3) to a row in the slot. Several workers at once. */
     void (*write_row)(void *state, const uint8_t *rgb, void *row);
+
+    /* Are JPEGs decoded on the device? Where not, though config.decode asks for it, `why` (may be
+     * NULL) says the reason. */
+    bool (*decodes)(const void *state, struct fault *why);
+    /* All rows of a batch are written, but for those whose JPEG was kept: decodes these to their
+     * rows on the device, where batch_ready finds them; or leaves some to the host, as their states
+     * say then. Waits for the device. */
+    int (*decode)(void *state, size_t slot, struct kept *kept, size_t count, struct fault *fault);
 
     /* Once a slot: what the caller gets of its memory, after the host's addresses are filled in. */
     void (*describe)(void *state, size_t slot, struct sl_batch *batch);
@@ -61,7 +74,8 @@ struct backend {
 extern const struct backend backend_host, backend_cuda;
 
 /* Opens the back end that the settings ask for. With SL_DEVICE_AUTO, and without a GPU that can be
- * used, that is the host: then `note` says why; else it is "". */
+ * used, that is the host: then `note` says why, as it does where pictures should be decoded on the
+ * GPU and cannot be; else it is "". */
 int backend_open(const struct backend **backend, void **state, const struct settings *settings,
                  struct fault *note, struct fault *fault);
 

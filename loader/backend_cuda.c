@@ -8,6 +8,9 @@
  * next batch's first row waits until the copies are done, and all that consumers' streams had to do
  * with it. That, and not the depth of any queue, is what keeps a batch as it is.
  *
+ * JPEGs that are decoded on the device (nvjpeg.c) come to their rows there before the batch is
+ * ready, and are left out of the copies; rows that take their place are copied within the device.
+ *
  * The first fault that CUDA reports ends it: from then on no slot is written to, no batch becomes
  * ready, and each call tells of that fault. No call of CUDA is made once the process exits; a child
  * of fork() never gets here. */
@@ -28,6 +31,31 @@ static void cuda_write_row(void *state, const uint8_t *rgb, void *row)
     const struct cuda *cuda = state;
 
     memcpy(row, rgb, cuda->row_bytes);
+}
+
+static bool cuda_decodes(const void *state, struct fault *why)
+{
+    const struct cuda *cuda = state;
+
+    if (!cuda->nvjpeg && why)
+        *why = cuda->no_nvjpeg;
+    return cuda->nvjpeg != NULL;
+}
+
+/* Where images' bytes are on the device. */
+static uint8_t *rows_of(const struct cuda_slot *slot)
+{
+    return slot->bytes ? slot->bytes : slot->data;
+}
+
+static int cuda_decode(void *state, size_t number, struct kept *kept, size_t count,
+                       struct fault *fault)
+{
+    const struct cuda *cuda = state;
+
+    return cuda->nvjpeg
+               ? nvjpeg_decode(cuda->nvjpeg, rows_of(&cuda->slots[number]), kept, count, fault)
+               : 0;
 }
 
 static void cuda_describe(void *state, size_t number, struct sl_batch *batch)
@@ -86,6 +114,38 @@ static int copy_in(struct cuda *cuda, void *to, const void *from, size_t bytes, 
                       fault);
 }
 
+/* The host's rows to the device, those that stand together at once; and before them, rows of the
+ * device that others take the place of. From front to back: a source stays as it is, or comes from
+ * further back than its row. */
+static int copy_rows(struct cuda *cuda, const struct cuda_slot *slot, size_t count,
+                     const struct backend_arrays *arrays, struct fault *fault)
+{
+    uint8_t *rows = rows_of(slot);
+    const uint8_t *data = arrays->data;
+    const int32_t *sources = arrays->sources;
+    size_t bytes = cuda->row_bytes;
+    int error = 0;
+
+    if (!sources)
+        return copy_in(cuda, rows, data, count * bytes, fault);
+    for (size_t row = 0; row < count && !error; row++)
+        if (sources[row] >= 0 && (size_t)sources[row] != row)
+            error = cuda_check(cuda, "cudaMemcpyAsync",
+                               cuda->table->copy_within(rows + row * bytes,
+                                                        rows + (size_t)sources[row] * bytes, bytes,
+                                                        cuda->stream),
+                               fault);
+    for (size_t row = 0, end; row < count && !error; row = end) {
+        end = row + 1;
+        if (sources[row] >= 0)
+            continue;
+        while (end < count && sources[end] < 0)
+            end++;
+        error = copy_in(cuda, rows + row * bytes, data + row * bytes, (end - row) * bytes, fault);
+    }
+    return error;
+}
+
 static int convert(struct cuda *cuda, const struct cuda_slot *slot, uint64_t count,
                    struct fault *fault)
 {
@@ -110,7 +170,7 @@ static int cuda_batch_ready(void *state, size_t number, const struct sl_batch *b
     if (error)
         return error;
     atomic_store_explicit(&slot->busy, true, memory_order_release);
-    error = copy_in(cuda, slot->bytes ? slot->bytes : slot->data, arrays->data, bytes, fault);
+    error = copy_rows(cuda, slot, batch->count, arrays, fault);
     if (!error)
         error = copy_in(cuda, slot->mask, arrays->mask, bytes, fault);
     if (!error)
@@ -240,6 +300,8 @@ const struct backend backend_cuda = {
     .memory_give = cuda_state_memory_give,
     .rows_are_pixels = cuda_rows_are_pixels,
     .write_row = cuda_write_row,
+    .decodes = cuda_decodes,
+    .decode = cuda_decode,
     .describe = cuda_describe,
     .row_begin = cuda_row_begin,
     .batch_ready = cuda_batch_ready,

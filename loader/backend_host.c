@@ -97,6 +97,19 @@ static void host_write_row(void *state, const uint8_t *rgb, void *row)
         pixels_to_halves(row, rgb, host->pixels, &host->table);
 }
 
+static bool host_decodes(const void *state, struct fault *why)
+{
+    (void)state, (void)why;
+    return false;
+}
+
+static int host_decode(void *state, size_t slot, struct kept *kept, size_t count,
+                       struct fault *fault)
+{
+    (void)state, (void)slot, (void)kept, (void)count, (void)fault;
+    return 0;
+}
+
 static void host_describe(void *state, size_t slot, struct sl_batch *batch)
 {
     (void)state;
@@ -137,6 +150,8 @@ const struct backend backend_host = {
     .memory_give = host_memory_give,
     .rows_are_pixels = host_rows_are_pixels,
     .write_row = host_write_row,
+    .decodes = host_decodes,
+    .decode = host_decode,
     .describe = host_describe,
     .row_begin = host_row_begin,
     .batch_ready = host_batch_ready,

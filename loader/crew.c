@@ -45,6 +45,51 @@ static uint64_t *wait_reason(struct pipeline *pipeline, struct tally *tally)
     return &tally->wait_consumer_ns;
 }
 
+/* Under the lock: takes what a worker has to tell of pictures. */
+static void take_notes(struct pipeline *pipeline, struct worker *worker, struct slot *slot)
+{
+    if (worker->troubled) {
+        if (worker->bad_row < slot->bad_row) {
+            slot->bad_row = worker->bad_row;
+            memcpy(slot->bad_text, worker->last_bad, sizeof slot->bad_text);
+        }
+        memcpy(pipeline->last_bad, worker->last_bad, sizeof pipeline->last_bad);
+        worker->troubled = false;
+    }
+    if (worker->fell_back)
+        memcpy(pipeline->last_fallback, worker->last_fallback, sizeof pipeline->last_fallback);
+    worker->fell_back = false;
+}
+
+/* Has the JPEGs decoded that were kept for the device, there, or by the spare worker what it does
+ * not take. 0, or what the device reported. */
+static int decode_kept(struct pipeline *pipeline, struct slot *slot, uint64_t asked,
+                       struct tally *tally, struct fault *fault)
+{
+    uint64_t start = tally_now();
+    int error = pipeline->backend->decode(pipeline->state, (size_t)(slot - pipeline->slots.slots),
+                                          slot->kept, asked, fault);
+
+    tally->decode_ns += tally_now() - start;
+    for (uint64_t row = 0; row < asked && !error; row++) {
+        if (slot->kept[row].state == KEPT_NOT)
+            continue;
+        if (slot->kept[row].state == KEPT_DECODED) {
+            slot->sources[row] = (int32_t)row;
+            tally->device_decoded++;
+            continue;
+        }
+        pthread_mutex_lock(&pipeline->spare_lock);
+        worker_decode_left(&pipeline->spare, slot, row);
+        tally_move(tally, &pipeline->spare.tally);
+        pthread_mutex_lock(&pipeline->lock);
+        take_notes(pipeline, &pipeline->spare, slot);
+        pthread_mutex_unlock(&pipeline->lock);
+        pthread_mutex_unlock(&pipeline->spare_lock);
+    }
+    return error;
+}
+
 /* Under the lock, which it gives up meanwhile: makes the batch of a slot whose rows are all done
  * ready. `tally` is the calling thread's. */
 static void settle(struct pipeline *pipeline, struct slot *slot, struct tally *tally)
@@ -52,9 +97,10 @@ static void settle(struct pipeline *pipeline, struct slot *slot, struct tally *t
     uint64_t rows = pipeline->settings.config.batch_size;
     uint64_t first = slot->batch.number * rows, asked = slot->done;
     uint64_t after = pipeline->at.base + (first + asked) * pipeline->place.world;
-    struct backend_arrays arrays = {slot->data, slot->mask, slot->labels, slot->lengths};
+    struct backend_arrays arrays = {slot->data, slot->mask, slot->labels, slot->lengths,
+                                    slot->sources};
     struct fault fault = {""};
-    int error;
+    int error = 0;
 
     slot->state = SLOT_SETTLING;
     if (slot->error) { /* its rows could not be read or written */
@@ -63,9 +109,13 @@ static void settle(struct pipeline *pipeline, struct slot *slot, struct tally *t
         return;
     }
     pthread_mutex_unlock(&pipeline->lock);
-    slots_settle(&pipeline->slots, slot, asked, after, tally);
-    error = pipeline->backend->batch_ready(pipeline->state, (size_t)(slot - pipeline->slots.slots),
-                                           &slot->batch, &arrays, &fault);
+    if (slot->kept)
+        error = decode_kept(pipeline, slot, asked, tally, &fault);
+    if (!error) {
+        slots_settle(&pipeline->slots, slot, asked, after, tally);
+        error = pipeline->backend->batch_ready(
+            pipeline->state, (size_t)(slot - pipeline->slots.slots), &slot->batch, &arrays, &fault);
+    }
     if (error && !slot->error) {
         slot->error = error;
         slot->fault = fault;
@@ -118,14 +168,7 @@ static void finish_rows(struct pipeline *pipeline, struct worker *worker, struct
     for (uint64_t i = first; pipeline->stream && i < first + count; i++)
         if (pipeline->rows[i % in_flight].has_piece)
             ring_give(&pipeline->ring, pipeline->rows[i % in_flight].piece);
-    if (worker->troubled) {
-        if (worker->bad_row < slot->bad_row) {
-            slot->bad_row = worker->bad_row;
-            memcpy(slot->bad_text, worker->last_bad, sizeof slot->bad_text);
-        }
-        memcpy(pipeline->last_bad, worker->last_bad, sizeof pipeline->last_bad);
-        worker->troubled = false;
-    }
+    take_notes(pipeline, worker, slot);
     if (worker->waited && pipeline->asks_ahead) {
         pipeline->ahead_until = first + AHEAD_LASTS;
         worker->waited = false;
@@ -240,6 +283,8 @@ static void settle_last(struct pipeline *pipeline)
         &pipeline->slots.slots[pipeline->slot_of[(pipeline->assigned - 1) % pipeline->slots.count]];
     if (is_complete(pipeline, slot))
         settle(pipeline, slot, &tally);
+    /* The workers' times are of their own lives. */
+    tally.decode_ns = tally.resize_ns = tally.normalise_ns = 0;
     tally_move(&pipeline->tally, &tally);
 }
 

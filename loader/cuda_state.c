@@ -178,8 +178,7 @@ static int take_all(struct cuda *cuda, struct fault *fault)
     return error;
 }
 
-/* What goes wrong at the end has nobody else to be told to. */
-static void complain(const struct cuda *cuda, const char *call, int error)
+void cuda_complain(const struct cuda *cuda, const char *call, int error)
 {
     struct fault why;
 
@@ -194,7 +193,7 @@ static void complain(const struct cuda *cuda, const char *call, int error)
 static void make_quiet(struct cuda *cuda)
 {
     if (!cuda->quiet)
-        complain(cuda, "cudaDeviceSynchronize", cuda->table->device_wait());
+        cuda_complain(cuda, "cudaDeviceSynchronize", cuda->table->device_wait());
     cuda->quiet = true;
 }
 
@@ -203,21 +202,23 @@ static void give_all(struct cuda *cuda)
     const struct cuda_table *table = cuda->table;
 
     make_quiet(cuda);
+    if (cuda->nvjpeg)
+        nvjpeg_end(cuda->nvjpeg);
     for (size_t i = 0; cuda->slots && i < cuda->slot_count; i++) {
         struct cuda_slot *slot = &cuda->slots[i];
 
         if (slot->copied)
-            complain(cuda, "cudaEventDestroy", table->event_end(slot->copied));
+            cuda_complain(cuda, "cudaEventDestroy", table->event_end(slot->copied));
         if (slot->ready)
-            complain(cuda, "cudaEventDestroy", table->event_end(slot->ready));
+            cuda_complain(cuda, "cudaEventDestroy", table->event_end(slot->ready));
         for (size_t user = 0; user < slot->user_room; user++)
             if (slot->users[user].event)
-                complain(cuda, "cudaEventDestroy", table->event_end(slot->users[user].event));
+                cuda_complain(cuda, "cudaEventDestroy", table->event_end(slot->users[user].event));
     }
     if (cuda->stream)
-        complain(cuda, "cudaStreamDestroy", table->stream_end(cuda->stream));
+        cuda_complain(cuda, "cudaStreamDestroy", table->stream_end(cuda->stream));
     if (cuda->memory)
-        complain(cuda, "cudaFree", table->device_give(cuda->memory));
+        cuda_complain(cuda, "cudaFree", table->device_give(cuda->memory));
 }
 
 /* A loader has to be closed after any fault: these go on. Popped is what was pushed. */
@@ -225,14 +226,14 @@ static bool push(const struct cuda *cuda)
 {
     int error = cuda->table->context_push(cuda->context);
 
-    complain(cuda, "cuCtxPushCurrent", error);
+    cuda_complain(cuda, "cuCtxPushCurrent", error);
     return !error;
 }
 
 static void pop(const struct cuda *cuda, bool pushed)
 {
     if (pushed)
-        complain(cuda, "cuCtxPopCurrent", cuda->table->context_pop());
+        cuda_complain(cuda, "cuCtxPopCurrent", cuda->table->context_pop());
 }
 
 void cuda_state_close(void *state)
@@ -244,13 +245,14 @@ void cuda_state_close(void *state)
 
         give_all(cuda);
         pop(cuda, pushed);
-        complain(cuda, "cuDevicePrimaryCtxRelease", cuda->table->context_give(cuda->device));
+        cuda_complain(cuda, "cuDevicePrimaryCtxRelease", cuda->table->context_give(cuda->device));
     }
     for (size_t i = 0; cuda->slots && i < cuda->slot_count; i++) {
         free(cuda->slots[i].users);
         pthread_mutex_destroy(&cuda->slots[i].lock);
     }
     free(cuda->slots);
+    nvjpeg_free(cuda->nvjpeg);
     pthread_mutex_destroy(&cuda->lock);
     free(cuda);
 }
@@ -299,6 +301,8 @@ int cuda_state_open(void **state, const struct settings *settings, struct fault 
     if (!error) {
         cuda_exit_watch();
         error = take_all(cuda, fault);
+        if (!error && settings->config.decode == SL_DECODE_DEVICE)
+            error = nvjpeg_open(&cuda->nvjpeg, cuda, &cuda->no_nvjpeg, fault);
         error = cuda_leave(cuda, error, fault);
     }
     if (error) {
@@ -327,7 +331,7 @@ void *cuda_state_memory_take(void *state, size_t bytes, struct fault *fault)
         return memory;
     }
     if (memory)
-        complain(cuda, "cudaFreeHost", cuda->table->host_give(memory));
+        cuda_complain(cuda, "cudaFreeHost", cuda->table->host_give(memory));
     return NULL;
 }
 
@@ -341,6 +345,6 @@ void cuda_state_memory_give(void *state, void *memory, size_t bytes)
         return;
     pushed = push(cuda);
     make_quiet(cuda);
-    complain(cuda, "cudaFreeHost", cuda->table->host_give(memory));
+    cuda_complain(cuda, "cudaFreeHost", cuda->table->host_give(memory));
     pop(cuda, pushed);
 }

@@ -6,6 +6,7 @@
 
 #include "backend.h"
 #include "cuda_table.h"
+#include "nvjpeg.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -41,6 +42,8 @@ struct cuda {
     size_t row_bytes;      /* of a row in pinned memory */
     size_t slot_count;
     struct cuda_slot *slots;
+    struct nvjpeg *nvjpeg;  /* NULL: pictures are decoded on the host, */
+    struct fault no_nvjpeg; /* why, where they should not be */
 
     atomic_int broken;    /* an errno, once CUDA has reported a fault */
     pthread_mutex_t lock; /* guards its text */
@@ -53,6 +56,9 @@ int cuda_check(struct cuda *cuda, const char *call, int error, struct fault *fau
 
 /* The first fault, as an errno with its text; 0: none so far. */
 int cuda_check_broken(struct cuda *cuda, struct fault *fault);
+
+/* At the end a fault has nobody else to be told to: standard error, unless there was one before. */
+void cuda_complain(const struct cuda *cuda, const char *call, int error);
 
 /* Makes that fault one of the loader's own. The first one stays. Returns its code. */
 int cuda_give_up(struct cuda *cuda, int code, const struct fault *fault);

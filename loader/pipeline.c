@@ -141,6 +141,7 @@ int pipeline_open(struct pipeline *pipeline, const struct sl_config *config, str
     pipeline->wake_feeder_at = UINT64_MAX;
     pipeline->total = UNKNOWN;
     pthread_mutex_init(&pipeline->lock, NULL);
+    pthread_mutex_init(&pipeline->spare_lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&pipeline->work, NULL);
@@ -160,6 +161,9 @@ int pipeline_open(struct pipeline *pipeline, const struct sl_config *config, str
             pipeline->settings.row_bytes = pipeline->settings.pixels;
         error = open_memory(pipeline, fault);
     }
+    if (!error && pipeline->backend->decodes(pipeline->state, NULL))
+        error = worker_open(&pipeline->spare, &pipeline->settings, pipeline->backend,
+                            pipeline->state, false, fault);
     if (error) {
         pipeline_close(pipeline);
         return error;
@@ -175,6 +179,7 @@ void pipeline_close_source(struct pipeline *pipeline)
     catalog_close(pipeline->catalog);
     tarstream_close(pipeline->stream);
     ring_close(&pipeline->ring);
+    worker_close(&pipeline->spare);
     free(pipeline->rows);
     pipeline->catalog = NULL;
     pipeline->stream = NULL;
@@ -190,6 +195,7 @@ void pipeline_close(struct pipeline *pipeline)
         pipeline->backend->close(pipeline->state);
     settings_free(&pipeline->settings);
     pthread_mutex_destroy(&pipeline->lock);
+    pthread_mutex_destroy(&pipeline->spare_lock);
     pthread_cond_destroy(&pipeline->work);
     pthread_cond_destroy(&pipeline->ready);
     pthread_cond_destroy(&pipeline->room);

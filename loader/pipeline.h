@@ -80,7 +80,11 @@ struct pipeline {
     uint64_t batches_out, rows_out;
     uint64_t stream_read_ns, stream_wait_ns, consumer_wait_ns;
     uint64_t feed_waited_ns; /* for room, within the sample being fed */
-    char last_bad[512];
+    char last_bad[512], last_fallback[512];
+
+    /* Where the device decodes: who decodes on the host what it leaves, whoever settles a batch. */
+    pthread_mutex_t spare_lock; /* guards it; never taken under the other one */
+    struct worker spare;
 };
 
 /* A row's sample from the feeder to a worker. */

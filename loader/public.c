@@ -226,6 +226,7 @@ int sl_stats(struct sl_loader *loader, struct sl_stats *stats)
     now.stream_wait_ns = pipeline->stream_wait_ns;
     now.consumer_wait_ns = pipeline->consumer_wait_ns;
     memcpy(now.last_bad, pipeline->last_bad, sizeof now.last_bad);
+    memcpy(now.last_fallback, pipeline->last_fallback, sizeof now.last_fallback);
     pthread_mutex_unlock(&pipeline->lock);
     now.wall_ns = tally_now() - pipeline->opened_ns;
     now.workers = (uint64_t)pipeline->settings.config.workers;
@@ -237,6 +238,11 @@ int sl_stats(struct sl_loader *loader, struct sl_stats *stats)
     now.damaged = tally.damaged;
     now.cut = tally.cut;
     now.unlabelled = tally.unlabelled;
+    now.device_decoded = tally.device_decoded;
+    now.fallbacks = tally.fallbacks;
+    now.fallbacks_kind = tally.fallbacks_kind;
+    now.fallbacks_large = tally.fallbacks_large;
+    now.fallbacks_refused = tally.fallbacks_refused;
     now.workers_ns = tally.workers_ns;
     now.wait_storage_ns = tally.wait_storage_ns;
     now.read_ns = tally.read_ns;

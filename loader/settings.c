@@ -18,8 +18,11 @@ enum {
     DEVICES_MOST = 4096,
     CONFIG_MOST = 65536, /* bytes: a larger `size` was never set */
 };
-#define WORLD_MOST ((uint64_t)1 << 32)
-#define BYTES_MOST ((uint64_t)1 << 40)
+#define DECODE_A_SAMPLE ((uint64_t)4 << 20)
+#define DECODE_LEAST    ((uint64_t)128 << 20) /* of what 0 is */
+#define DECODE_MOST     ((uint64_t)2 << 30)
+#define WORLD_MOST      ((uint64_t)1 << 32)
+#define BYTES_MOST      ((uint64_t)1 << 40)
 
 static bool within(double value, double least, double most)
 {
@@ -72,6 +75,13 @@ static void fill_defaults(struct sl_config *config)
         config->file_most = (uint64_t)64 << 20;
     if (!config->stream_bytes)
         config->stream_bytes = (uint64_t)32 << 20;
+    if (!config->decode_bytes) {
+        config->decode_bytes = config->batch_size * DECODE_A_SAMPLE;
+        if (config->decode_bytes < DECODE_LEAST)
+            config->decode_bytes = DECODE_LEAST;
+        if (config->decode_bytes > DECODE_MOST)
+            config->decode_bytes = DECODE_MOST;
+    }
 }
 
 static int check_numbers(const struct sl_config *config, struct fault *fault)
@@ -137,6 +147,15 @@ static int check_numbers(const struct sl_config *config, struct fault *fault)
         return refuse(fault, "device", config->device, "SL_DEVICE_AUTO, _HOST or _CUDA(index)");
     if (config->stream_bytes > BYTES_MOST)
         return refuse(fault, "stream_bytes", (double)config->stream_bytes, "at most 2^40");
+    if (config->decode < SL_DECODE_HOST || config->decode > SL_DECODE_DEVICE)
+        return refuse(fault, "decode", config->decode, "SL_DECODE_HOST or _DEVICE");
+    if (config->decode_bytes < DECODE_A_SAMPLE || config->decode_bytes > BYTES_MOST)
+        return refuse(fault, "decode_bytes", (double)config->decode_bytes, "2^22 to 2^40");
+    if (config->decode == SL_DECODE_DEVICE && config->device == SL_DEVICE_HOST)
+        return refuse(fault, "decode", config->decode,
+                      "decoding on a GPU is for batches on one: set config.device");
+    if (config->decode == SL_DECODE_DEVICE && config->output == SL_BYTES)
+        return refuse(fault, "decode", config->decode, "of bytes nothing is decoded");
     return 0;
 }
 

@@ -136,6 +136,23 @@ enum {
 #define SL_DEVICE_CUDA(index)   ((index) + 1) /* GPU 0, 1, ... as CUDA counts them */
 #define SL_DEVICE_INDEX(device) ((device)-1)  /* and back */
 
+/* Where JPEGs are decoded: config.decode. What else is decoded, the host does. */
+enum sl_decode {
+    SL_DECODE_HOST = 0,
+    /* On the batches' GPU, by nvJPEG, which is opened at run time (libnvjpeg.so.13 or .12, or what
+     * SHUFFLELOAD_NVJPEG in the environment names): for few cores. Where it cannot be used the host
+     * decodes: said once a process on standard error, and by sl_error(loader) until the first
+     * error.
+     * The crop and the flip are those of the host, and so is the resize, of the whole picture's
+     * pixels as with `exact`; but two decoders' pixels differ by a level here and there. Left to
+     * the host, one by one and counted (sl_stats), are pictures that are not plain (progressive,
+     * 12 bits, CMYK and RGB, a PNG, one that EXIF turns with `orient`, one that is cut short),
+     * those that decode_bytes has no room for, and those that nvJPEG refuses; the same ones each
+     * time. A bit that is wrong within a plain one's data, for which the host would say
+     * SL_SAMPLE_DAMAGED, nvJPEG may not notice. */
+    SL_DECODE_DEVICE = 1,
+};
+
 /* Where functions take a stream (a cudaStream_t; NULL: the batch's device's default stream): none.
  * The calling thread itself waits, or has finished. */
 #define SL_STREAM_HOST ((void *)-1)
@@ -200,6 +217,12 @@ struct sl_config {
     uint64_t stream_bytes; /* read ahead of the workers in a tar; 0: what 4 batches or 64 MiB
                               suggest; at least twice file_most is taken */
     int device;            /* SL_DEVICE_AUTO, SL_DEVICE_HOST or SL_DEVICE_CUDA(index) */
+
+    /* Decoding on the GPU (not with SL_DEVICE_HOST, nor SL_BYTES: -EINVAL). */
+    uint64_t decode_bytes; /* of its memory, taken by sl_open(): half of it for pictures, which are
+                              3 bytes a pixel; and three sixteenths of that pinned. At least 4 MiB;
+                              0: 4 MiB a sample of a batch, from 128 MiB to 2 GiB */
+    enum sl_decode decode;
 };
 
 #define SL_CONFIG_INIT                                                                             \
@@ -384,6 +407,12 @@ struct sl_stats {
     uint64_t consumer_wait_ns; /* in sl_next(), waiting for a batch */
 
     char last_bad[512]; /* name of the last bad sample, and why; "" */
+
+    /* With SL_DECODE_DEVICE: pictures that the GPU has decoded, and those that were left to the
+     * host, because of their kind, because decode_bytes has no room, because nvJPEG refuses. */
+    uint64_t device_decoded, fallbacks;
+    uint64_t fallbacks_kind, fallbacks_large, fallbacks_refused;
+    char last_fallback[512]; /* name of the last of these, and why; "" */
 };
 SL_API int sl_stats(struct sl_loader *loader, struct sl_stats *stats);
 

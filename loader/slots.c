@@ -5,8 +5,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { PAGE = 4096 };
+/* Address space for kept files, of all slots: far less than there is. */
+#define FILES_MOST ((size_t)1 << 43)
 
 static size_t aligned(size_t bytes, size_t alignment)
 {
@@ -67,6 +70,35 @@ static void describe(const struct settings *settings, struct slot *slot)
     }
 }
 
+static int open_kept(const struct slots *slots, struct slot *slot)
+{
+    const struct sl_config *config = &slots->settings->config;
+    size_t rows = config->batch_size, most = FILES_MOST / slots->count / PAGE * PAGE;
+    size_t one = aligned(config->file_most, SETTINGS_ALIGNMENT);
+
+    slot->kept = calloc(rows, sizeof *slot->kept);
+    slot->sources = calloc(rows, sizeof *slot->sources);
+    slot->files_bytes = one < most / rows ? aligned(one * rows, PAGE) : most;
+    slot->files = mmap(NULL, slot->files_bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (slot->files == MAP_FAILED)
+        slot->files = NULL;
+    return slot->kept && slot->sources && slot->files ? 0 : -ENOMEM;
+}
+
+const uint8_t *slots_keep_file(struct slot *slot, const uint8_t *bytes, size_t size)
+{
+    size_t used = atomic_load(&slot->files_used), end;
+
+    do {
+        end = used + aligned(size, SETTINGS_ALIGNMENT);
+        if (end > slot->files_bytes)
+            return NULL;
+    } while (!atomic_compare_exchange_weak(&slot->files_used, &used, end));
+    memcpy(slot->files + used, bytes, size);
+    return slot->files + used;
+}
+
 int slots_open(struct slots *slots, const struct settings *settings, const struct backend *backend,
                void *state, struct fault *fault)
 {
@@ -98,6 +130,8 @@ int slots_open(struct slots *slots, const struct settings *settings, const struc
             goto none;
         for (size_t row = 0; row < rows; row++)
             slot->names[row] = slot->name_text + row * SAMPLE_NAME_ROOM;
+        if (backend->decodes(state, NULL) && open_kept(slots, slot))
+            goto none;
         describe(settings, slot);
         backend->describe(state, i, &slot->batch);
     }
@@ -114,6 +148,10 @@ void slots_close(struct slots *slots)
     for (size_t i = 0; slots->slots && i < slots->count; i++) {
         free(slots->slots[i].names);
         free(slots->slots[i].name_text);
+        free(slots->slots[i].kept);
+        free(slots->slots[i].sources);
+        if (slots->slots[i].files)
+            munmap(slots->slots[i].files, slots->slots[i].files_bytes);
     }
     if (slots->arena)
         slots->backend->memory_give(slots->state, slots->arena, slots->arena_bytes);
@@ -130,6 +168,7 @@ void slots_begin(struct slots *slots, struct slot *slot, uint64_t epoch, uint64_
     slot->released = false;
     slot->error = 0;
     slot->bad_row = UINT64_MAX;
+    atomic_store(&slot->files_used, 0);
     slot->batch.epoch = epoch;
     slot->batch.number = number;
 }
@@ -148,6 +187,8 @@ static void copy_row(struct slots *slots, struct slot *slot, uint64_t to, uint64
         memcpy(slot->mask + to * bytes, slot->mask + from * bytes, bytes);
     slot->labels[to] = slot->labels[from];
     slot->lengths[to] = slot->lengths[from];
+    if (slot->sources)
+        slot->sources[to] = slot->sources[from];
 }
 
 static void clear_row(struct slots *slots, struct slot *slot, uint64_t row)

@@ -9,6 +9,7 @@
 #include "settings.h"
 #include "tally.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 struct sl_loader;
@@ -36,6 +37,15 @@ struct slot {
     uint64_t *positions;
     const char **names;
     char *name_text; /* SAMPLE_NAME_ROOM a row */
+
+    /* Where JPEGs are decoded on the device (else NULL), a row each: what was kept, and which row
+     * there it is (backend_arrays). The files' room is address space: only as much is used as the
+     * largest batch so far has needed. */
+    struct kept *kept;
+    int32_t *sources;
+    uint8_t *files;
+    size_t files_bytes;
+    atomic_size_t files_used;
 };
 
 struct slots {
@@ -55,6 +65,9 @@ void slots_close(struct slots *slots);
 
 /* Readies a slot for batch `number`. */
 void slots_begin(struct slots *slots, struct slot *slot, uint64_t epoch, uint64_t number);
+
+/* Keeps a file's bytes until its batch is settled. Several workers at once. NULL: no room. */
+const uint8_t *slots_keep_file(struct slot *slot, const uint8_t *bytes, size_t size);
 
 /* Once all `asked` rows are written: replaces, leaves out or refuses the bad ones, and fills in the
  * batch. One thread, without a lock. */

@@ -9,6 +9,7 @@
 
 struct tally {
     uint64_t decoded, bytes, bad, replaced, skipped, damaged, cut, unlabelled;
+    uint64_t device_decoded, fallbacks, fallbacks_kind, fallbacks_large, fallbacks_refused;
     uint64_t workers_ns;
     uint64_t wait_storage_ns, read_ns, decode_ns, resize_ns, normalise_ns;
     uint64_t wait_consumer_ns, idle_ns;

@@ -1,6 +1,9 @@
 /* One sample to one row. */
 #include "worker.h"
 
+#include "exif.h"
+#include "jpeg_plain.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,10 +56,8 @@ int worker_open(struct worker *worker, const struct settings *settings,
         }
     }
     if (!error && settings->images) {
-        struct image_recipe recipe;
-
-        fill_recipe(&recipe, &settings->config);
-        error = image_decoder_open(&worker->decoder, &recipe);
+        fill_recipe(&worker->recipe, &settings->config);
+        error = image_decoder_open(&worker->decoder, &worker->recipe);
         if (!error && !backend->rows_are_pixels(state)) {
             worker->pixels = aligned_alloc(SETTINGS_ALIGNMENT,
                                            (settings->pixels / SETTINGS_ALIGNMENT + 1) *
@@ -97,6 +98,48 @@ void worker_read(struct worker *worker, const struct catalog *catalog, uint64_t 
     worker->tally.read_ns += worked;
     worker->tally.wait_storage_ns += took - worked;
     worker->waited = took - worked > WAITED_NS;
+}
+
+static void note_fallback(struct worker *worker, uint64_t *counter, const char *name,
+                          const char *why)
+{
+    worker->tally.fallbacks++;
+    ++*counter;
+    worker->fell_back = true;
+    snprintf(worker->last_fallback, sizeof worker->last_fallback, "%s: %s", name, why);
+}
+
+/* Keeps the JPEG for the device, with what is to become of it: the host's crop, from the same
+ * random numbers. False: the host decodes it. */
+static bool keep(struct worker *worker, struct slot *slot, uint64_t row,
+                 const struct sample *sample, uint64_t epoch, uint64_t position)
+{
+    struct image_key key = {worker->settings->config.seed, epoch, position};
+    struct kept *kept = &slot->kept[row];
+    struct jpeg_plain plain;
+    uint64_t start = tally_now();
+    const char *why = jpeg_plain_look(sample->bytes, sample->size, &plain);
+
+    if (!why && worker->recipe.orient && exif_orientation_jpeg(sample->bytes, sample->size) != 1)
+        why = "EXIF turns it";
+    if (!why && (uint64_t)plain.width * (uint64_t)plain.height > worker->recipe.pixels_most)
+        why = "larger than config.pixels_most";
+    if (!why) {
+        kept->bytes = slots_keep_file(slot, sample->bytes, sample->size);
+        if (!kept->bytes)
+            why = "no room for its batch's files";
+    }
+    if (why) {
+        note_fallback(worker, &worker->tally.fallbacks_kind, sample->name, why);
+    } else {
+        kept->state = KEPT_WAITING;
+        kept->size = sample->size;
+        kept->width = plain.width;
+        kept->height = plain.height;
+        crop_plan_make(&kept->plan, &worker->recipe, &key, plain.width, plain.height);
+    }
+    worker->tally.decode_ns += tally_now() - start;
+    return !why;
 }
 
 static int write_image(struct worker *worker, uint8_t *row, const struct sample *sample,
@@ -143,6 +186,29 @@ static int write_bytes(struct worker *worker, struct slot *slot, uint64_t row,
     return sample->size > most ? SL_SAMPLE_CUT : SL_SAMPLE_GOOD;
 }
 
+/* What a row's status has to do with the rest of the row. */
+static void conclude(struct worker *worker, struct slot *slot, uint64_t row, int status,
+                     const char *why, const char *name)
+{
+    const struct settings *settings = worker->settings;
+    uint8_t *data = slot->data + row * settings->row_bytes;
+
+    slot->statuses[row] = status;
+    if (status < 0) {
+        memset(data, 0, settings->row_bytes);
+        if (slot->mask)
+            memset(slot->mask + row * settings->row_bytes, 0, settings->row_bytes);
+        slot->lengths[row] = 0;
+    }
+    if ((status < 0 || (status == SL_SAMPLE_DAMAGED && settings->config.damaged_is_bad)) &&
+        !worker->troubled) {
+        worker->troubled = true;
+        worker->bad_row = row;
+        snprintf(worker->last_bad, sizeof worker->last_bad, "%s: %s", name,
+                 *why ? why : fault_meaning(status < 0 ? status : EBADMSG));
+    }
+}
+
 void worker_write(struct worker *worker, struct slot *slot, uint64_t row,
                   const struct sample *sample, uint64_t epoch, uint64_t position)
 {
@@ -152,33 +218,44 @@ void worker_write(struct worker *worker, struct slot *slot, uint64_t row,
     const char *why = "";
     int status;
 
+    if (slot->kept) {
+        slot->kept[row].state = KEPT_NOT;
+        slot->sources[row] = -1;
+    }
+    if (settings->images)
+        slot->lengths[row] = (int64_t)sample->size;
     if (sample->error) {
         status = sample->error;
         why = fault_meaning(status);
+    } else if (slot->kept && keep(worker, slot, row, sample, epoch, position)) {
+        status = SL_SAMPLE_GOOD;
     } else if (settings->images) {
         status = write_image(worker, data, sample, epoch, position, &why, &report);
     } else {
         status = write_bytes(worker, slot, row, sample);
     }
-    if (status < 0) {
-        memset(data, 0, settings->row_bytes);
-        if (slot->mask)
-            memset(slot->mask + row * settings->row_bytes, 0, settings->row_bytes);
-        slot->lengths[row] = 0;
-    } else if (settings->images) {
-        slot->lengths[row] = (int64_t)sample->size;
-    }
-    if ((status < 0 || (status == SL_SAMPLE_DAMAGED && settings->config.damaged_is_bad)) &&
-        !worker->troubled) {
-        worker->troubled = true;
-        worker->bad_row = row;
-        snprintf(worker->last_bad, sizeof worker->last_bad, "%s: %s", sample->name,
-                 *why ? why : fault_meaning(status < 0 ? status : EBADMSG));
-    }
+    conclude(worker, slot, row, status, why, sample->name);
     slot->labels[row] = sample->label;
-    slot->statuses[row] = status;
     slot->positions[row] = position;
     memcpy(slot->name_text + row * SAMPLE_NAME_ROOM, sample->name, strlen(sample->name) + 1);
     worker->tally.bytes += sample->size;
     worker->tally.decoded++;
+}
+
+void worker_decode_left(struct worker *worker, struct slot *slot, uint64_t row)
+{
+    const struct kept *kept = &slot->kept[row];
+    struct sample sample = {.bytes = kept->bytes, .size = kept->size};
+    uint8_t *data = slot->data + row * worker->settings->row_bytes;
+    struct tally *tally = &worker->tally;
+    struct image_report report;
+    const char *why = "";
+    int status;
+
+    note_fallback(
+        worker, kept->state == KEPT_TOO_LARGE ? &tally->fallbacks_large : &tally->fallbacks_refused,
+        slot->names[row], kept->why);
+    status = write_image(worker, data, &sample, slot->batch.epoch, slot->positions[row], &why,
+                         &report);
+    conclude(worker, slot, row, status, why, slot->names[row]);
 }

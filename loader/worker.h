@@ -28,6 +28,10 @@ struct worker {
     bool troubled;
     uint64_t bad_row;
     char last_bad[512];
+    /* The last picture that was not left to the device, though it should have been. */
+    bool fell_back;
+    char last_fallback[512];
+    struct image_recipe recipe;
 };
 
 /* `reads`: it reads files itself. 0 or -ENOMEM. */
@@ -40,8 +44,11 @@ void worker_read(struct worker *worker, const struct catalog *catalog, uint64_t 
                  struct sample *sample);
 
 /* Writes row `row` of the slot: content, label, name, status. `position` is the sample's in the
- * global order. */
+ * global order. Where the device decodes, a plain JPEG's content is kept in its place. */
 void worker_write(struct worker *worker, struct slot *slot, uint64_t row,
                   const struct sample *sample, uint64_t epoch, uint64_t position);
+
+/* Writes the content and the status of a row whose JPEG was kept, and left to the host since. */
+void worker_decode_left(struct worker *worker, struct slot *slot, uint64_t row);
 
 #endif
