@@ -109,7 +109,7 @@ all: $(LOADER_TESTS)
 
 # What only a GPU can show: the parts on a GPU, and on the fake one of the unit tests, for the parts' own test.
 GPU_CHECK := $(BUILD)/tests/gpu/gpu-check.o $(BUILD)/tests/unit/picture.o $(LOADER)
-$(BUILD)/gpu-check-fake: $(GPU_CHECK) $(BUILD)/tests/gpu/consumer_fake.o $(BUILD)/tests/unit/fake_cuda.o
+$(BUILD)/gpu-check-fake: $(GPU_CHECK) $(BUILD)/tests/gpu/consumer_fake.o $(BUILD)/tests/unit/fake_cuda.o $(BUILD)/tests/unit/fake_nvjpeg.o
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS_LOADER)
 all: $(BUILD)/gpu-check-fake

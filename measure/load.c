@@ -47,6 +47,8 @@ static void fill_stages(struct load_pass *pass, const struct sl_stats *stats)
     pass->workers_seconds = (double)stats->workers_ns / 1e9;
     pass->bytes = (double)stats->bytes;
     pass->bad = (double)stats->bad;
+    pass->device_decoded = (double)stats->device_decoded;
+    pass->fallbacks = (double)stats->fallbacks;
 }
 
 /* One epoch through a loader of its own: what sl_open() takes is timed apart. */
@@ -77,7 +79,11 @@ static int one_pass(const struct load_options *options, const char *path, int wo
     while ((status = sl_next(loader, &batch, -1)) == 0 || status == SL_PARTIAL) {
         pass->samples += (double)batch->count;
         pass->batches++;
+        pass->device = batch->device;
+        status = sl_batch_wait(batch, SL_STREAM_HOST); /* on a GPU it counts once it is there */
         sl_release(loader, batch);
+        if (status < 0)
+            break;
         if (pass->samples >= (double)options->samples_most ||
             (clock_now_s() - start) * 1e9 >= (double)options->ns_most)
             break;

@@ -30,6 +30,9 @@ static const char help[] =
     "  --rank R, --world W, --epoch E    of a mount (0, the mount's, 0)\n"
     "  --stream           of a mount: the rank's tar stream\n"
     "  --prefetch N       batches made ahead (2)\n"
+    "  --device WHERE     batches are made on host (default), a GPU's number, or auto: the GPU\n"
+    "                     where there is one\n"
+    "  --decode WHERE     JPEGs are decoded on host (default), or device: by nvJPEG on that GPU\n"
     "  --rounds N         timed passes (3); each is an epoch of its own\n"
     "  --warm-up N        passes before them that do not count (1)\n"
     "  --samples N        end a pass after N samples\n"
@@ -55,6 +58,8 @@ enum {
     EPOCH,
     STREAM,
     PREFETCH,
+    DEVICE,
+    DECODE,
     ROUNDS,
     WARM_UP,
     SAMPLES,
@@ -78,6 +83,8 @@ static const struct option known[] = {
     {"epoch", required_argument, NULL, EPOCH},
     {"stream", no_argument, NULL, STREAM},
     {"prefetch", required_argument, NULL, PREFETCH},
+    {"device", required_argument, NULL, DEVICE},
+    {"decode", required_argument, NULL, DECODE},
     {"rounds", required_argument, NULL, ROUNDS},
     {"warm-up", required_argument, NULL, WARM_UP},
     {"samples", required_argument, NULL, SAMPLES},
@@ -97,6 +104,11 @@ static const char *const crops[] = {
     [SL_CROP_RANDOM_RESIZED] = "random",
     [SL_CROP_CENTRE] = "centre",
     [SL_STRETCH] = "stretch",
+};
+
+static const char *const decoders[] = {
+    [SL_DECODE_HOST] = "host",
+    [SL_DECODE_DEVICE] = "device",
 };
 
 void load_options_help(void)
@@ -168,6 +180,23 @@ static bool take_flip(struct sl_config *config)
     return false;
 }
 
+static bool take_device(struct sl_config *config)
+{
+    uint64_t number;
+
+    if (strcmp(optarg, "host") == 0) {
+        config->device = SL_DEVICE_HOST;
+    } else if (strcmp(optarg, "auto") == 0) {
+        config->device = SL_DEVICE_AUTO;
+    } else if (config_number(optarg, strlen(optarg), 4095, &number)) {
+        config->device = SL_DEVICE_CUDA((int)number);
+    } else {
+        report_error("--device %s: host, auto, or a GPU's number", optarg);
+        return false;
+    }
+    return true;
+}
+
 static bool take_numbers(struct load_options *options, int option)
 {
     struct sl_config *config = &options->config;
@@ -217,6 +246,13 @@ static bool take_option(void *context, int option)
         if (!take_word("--crop", crops, sizeof crops / sizeof *crops, &index))
             return false;
         options->config.crop = (enum sl_crop)index;
+        return true;
+    case DEVICE:
+        return take_device(&options->config);
+    case DECODE:
+        if (!take_word("--decode", decoders, sizeof decoders / sizeof *decoders, &index))
+            return false;
+        options->config.decode = (enum sl_decode)index;
         return true;
     case SIZE:
         return take_size(&options->config);
@@ -268,6 +304,14 @@ bool load_options_parse(struct load_options *options, int count, char **argument
         return true;
     options->paths = arguments + optind;
     options->path_count = (size_t)(count - optind);
+    if (options->config.decode == SL_DECODE_DEVICE && options->config.device == SL_DEVICE_HOST) {
+        report_error("--decode device: name the GPU with --device");
+        return false;
+    }
+    if (options->config.decode == SL_DECODE_DEVICE && options->config.output == SL_BYTES) {
+        report_error("--decode device: of --output bytes nothing is decoded");
+        return false;
+    }
     if (!options->path_count)
         report_error("no PATH given; `shufflefs-bench load --help` tells more");
     return options->path_count > 0;

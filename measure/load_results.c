@@ -52,6 +52,8 @@ static struct load_pass sum_of(const struct load_result *result)
         sum.batches += pass->batches;
         sum.bytes += pass->bytes;
         sum.bad += pass->bad;
+        sum.device_decoded += pass->device_decoded;
+        sum.fallbacks += pass->fallbacks;
         sum.seconds += pass->seconds;
         sum.open_seconds += pass->open_seconds;
         sum.cpu_seconds += pass->cpu_seconds;
@@ -213,6 +215,38 @@ static void print_pass_row(FILE *file, size_t path, const struct load_result *re
     fputc('\n', file);
 }
 
+/* "host", or the GPU's number: of all passes, which are on one. */
+static const char *device_text(const struct load_result *results, char *text, size_t room)
+{
+    int device = results->count ? results->passes[0].device : SL_DEVICE_HOST;
+
+    if (device == SL_DEVICE_HOST)
+        return "host";
+    snprintf(text, room, "%d", SL_DEVICE_INDEX(device));
+    return text;
+}
+
+/* Where that is not what is always so. */
+static void print_device(FILE *file, const struct load_options *options,
+                         const struct load_result *results)
+{
+    double decoded = 0, fallbacks = 0;
+    char text[16];
+
+    if (options->config.device == SL_DEVICE_HOST)
+        return;
+    fprintf(file, ", device %s", device_text(results, text, sizeof text));
+    if (options->config.decode != SL_DECODE_DEVICE)
+        return;
+    for (size_t i = 0; i < options->path_count * options->steps; i++) {
+        struct load_pass sum = sum_of(&results[i]);
+
+        decoded += sum.device_decoded;
+        fallbacks += sum.fallbacks;
+    }
+    fprintf(file, " (decoded there %.0f, left to the host %.0f)", decoded, fallbacks);
+}
+
 void load_results_print(FILE *file, const struct load_options *options,
                         const struct machine *machine, const struct load_result *results)
 {
@@ -231,6 +265,7 @@ void load_results_print(FILE *file, const struct load_options *options,
     if (options->config.output != SL_BYTES)
         fprintf(file, " %d x %d", options->config.width ? options->config.width : 224,
                 options->config.height ? options->config.height : 224);
+    print_device(file, options, results);
     fprintf(file, "; libshuffleload %s\n\n%62s%% of the workers' time\n", sl_version(), "");
     fprintf(file, "%4s %7s %9s %-19s %9s %7s %6s %5s", "path", "workers", "samples/s",
             "(least - most)", "batches/s", "MB/s", "cores", "bad");
@@ -253,6 +288,7 @@ static json_t *result_to_json(const struct load_result *result)
     struct load_spread rate = load_result_rate(result);
     struct load_pass sum = sum_of(result);
     double seconds = sum.seconds > 0 ? sum.seconds : 1;
+    char device[16];
     json_t *rounds = json_array(), *stages = json_object(), *root;
 
     for (size_t i = 0; i < result->count; i++)
@@ -269,6 +305,9 @@ static json_t *result_to_json(const struct load_result *result)
                      "samples_per_s_most", rate.most, "batches_per_s", sum.batches / seconds,
                      "bytes_per_s", sum.bytes / seconds, "cores", sum.cpu_seconds / seconds, "bad",
                      sum.bad);
+    json_object_set_new(root, "device", json_string(device_text(result, device, sizeof device)));
+    json_object_set_new(root, "device_decoded", json_real(sum.device_decoded));
+    json_object_set_new(root, "fallbacks", json_real(sum.fallbacks));
     json_object_set_new(root, "shares", stages);
     json_object_set_new(root, "rounds", rounds);
     return root;

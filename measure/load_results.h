@@ -28,6 +28,8 @@ struct load_pass {
     double cpu_seconds; /* of the process, in the pass */
     double workers_seconds;
     double stages[LOAD_STAGES]; /* seconds of workers */
+    int device;                 /* batches were made on: as sl_batch has it */
+    double device_decoded, fallbacks;
 };
 
 /* One PATH with one number of workers. */

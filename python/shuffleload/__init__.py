@@ -26,7 +26,7 @@ from ._errors import (
 )
 from ._library import version
 from ._loader import Loader, Position, Stats
-from ._settings import Bad, Crop, Output, Source, Status
+from ._settings import Bad, Crop, Decode, Output, Source, Status
 
 __version__ = version()
 
@@ -35,6 +35,7 @@ __all__ = [
     "Bad",
     "Batch",
     "Crop",
+    "Decode",
     "Loader",
     "Output",
     "Position",

@@ -67,6 +67,8 @@ class Config(ctypes.Structure):
         ("file_most", _u64),
         ("stream_bytes", _u64),
         ("device", _int),
+        ("decode_bytes", _u64),
+        ("decode", _int),
     ]
 
 
@@ -156,6 +158,12 @@ class StatsStruct(ctypes.Structure):
         ("stream_wait_ns", _u64),
         ("consumer_wait_ns", _u64),
         ("last_bad", ctypes.c_char * 512),
+        ("device_decoded", _u64),
+        ("fallbacks", _u64),
+        ("fallbacks_kind", _u64),
+        ("fallbacks_large", _u64),
+        ("fallbacks_refused", _u64),
+        ("last_fallback", ctypes.c_char * 512),
     ]
 
 

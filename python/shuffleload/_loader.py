@@ -20,7 +20,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Se
 from . import _library, _memory
 from ._batch import Batch
 from ._errors import RepeatedEpochWarning, ShuffleloadError, error_of
-from ._settings import Bad, Crop, Output, Source, configure
+from ._settings import Bad, Crop, Decode, Output, Source, configure
 
 #: How long a wait in the library lasts at most, before signals are looked at.
 SLICE_MS = 50
@@ -70,6 +70,12 @@ class Stats(NamedTuple):
     stream_wait_ns: int
     consumer_wait_ns: int
     last_bad: str
+    device_decoded: int
+    fallbacks: int
+    fallbacks_kind: int
+    fallbacks_large: int
+    fallbacks_refused: int
+    last_fallback: str
 
 
 class Loader:
@@ -115,6 +121,8 @@ class Loader:
         device: where batches are made: "cpu", "auto" (the current GPU, or where none can be used the host) or "cuda:N"; a
             torch.device does, too. On a GPU, `data` and `mask` are in its memory, and so are `device_labels`; what takes
             them by DLPack names its stream, which waits for the batch. Of a library without CUDA: "cpu" and "auto" alone.
+        decode: "host", or "device": JPEGs are decoded on the batches' GPU by nvJPEG, for few cores; what it does not decode
+            the host does, counted in stats(). decode_bytes: of the GPU's memory for that (4 MiB a sample of a batch).
 
     Raises ShuffleloadError (an OSError) with the library's text, or what of it fits a built-in exception:
     ShuffleloadValueError, ShuffleloadNotFoundError, ShuffleloadPermissionError. ValueError and TypeError for arguments that
@@ -167,6 +175,8 @@ class Loader:
         file_most: Optional[int] = None,
         stream_bytes: Optional[int] = None,
         device: Any = None,
+        decode_bytes: Optional[int] = None,
+        decode: Union[str, int, Decode, None] = None,
     ) -> None:
         self._pointer: Optional[int] = None
         self._owner = os.getpid()
@@ -432,7 +442,8 @@ class Loader:
         finally:
             self._leave()
         values = {field: getattr(struct, field) for field in Stats._fields}
-        values["last_bad"] = values["last_bad"].decode("utf-8", "surrogateescape")
+        for text in ("last_bad", "last_fallback"):
+            values[text] = values[text].decode("utf-8", "surrogateescape")
         return Stats(**values)
 
     def fingerprint(self) -> Optional[str]:

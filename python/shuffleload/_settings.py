@@ -50,6 +50,13 @@ class Bad(enum.IntEnum):
     FAIL = 2
 
 
+class Decode(enum.IntEnum):
+    """Where JPEGs are decoded: by the host, or on the batches' GPU by nvJPEG."""
+
+    HOST = 0
+    DEVICE = 1
+
+
 class Status(enum.IntEnum):
     """A sample's, in Batch.statuses; below 0 it is a negative errno."""
 
@@ -59,7 +66,7 @@ class Status(enum.IntEnum):
     CUT = 3
 
 
-_WORDS: Dict[str, Type[enum.IntEnum]] = {"source": Source, "output": Output, "crop": Crop, "bad": Bad}
+_WORDS: Dict[str, Type[enum.IntEnum]] = {"source": Source, "output": Output, "crop": Crop, "bad": Bad, "decode": Decode}
 
 _TYPES: Dict[str, Any] = {field[0]: field[1] for field in _library.Config._fields_}
 

@@ -1,8 +1,10 @@
 /* The consumer on the GPU that is none. With GPU_CHECK_SPOIL in the environment each copy out has a
- * wrong byte, with GPU_CHECK_FAIL=N call N of the loader fails: what gpu-check has to find. */
+ * wrong byte, with GPU_CHECK_FAIL=N call N of the loader fails: what gpu-check has to find. With
+ * GPU_CHECK_NO_NVJPEG there is no nvJPEG. */
 #include "consumer.h"
 
 #include "../unit/fake_cuda.h"
+#include "../unit/fake_nvjpeg.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -21,12 +23,17 @@ int consumer_begin(void)
     const char *fail = getenv("GPU_CHECK_FAIL");
 
     fake_cuda_begin(&(struct fake_cuda){.fail_at = fail ? strtoull(fail, NULL, 10) : 0});
+    fake_nvjpeg_begin(&(struct fake_nvjpeg){.no_hardware = getenv("GPU_CHECK_NO_NVJPEG") != NULL,
+                                            .fail_at = getenv("GPU_CHECK_NO_NVJPEG") ? 1 : 0,
+                                            .fail_on = true});
     return 0;
 }
 
 int consumer_end(void)
 {
-    return fake_cuda_end() || fake_cuda_misuses() ? FAKE_CUDA_ERROR : 0;
+    return fake_nvjpeg_end() || fake_nvjpeg_misuses() || fake_cuda_end() || fake_cuda_misuses()
+               ? FAKE_CUDA_ERROR
+               : 0;
 }
 
 int consumer_name(char *name, size_t size)

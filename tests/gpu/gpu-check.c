@@ -5,6 +5,8 @@
  *     copies   [batch=] [rounds=]            the loader's copies beside plain ones, nothing decoded
  *     overlap  [batch=] [rounds=]            copies and kernels behind a consumer's kernel
  *     rate     path= [batch=] [workers=] [ms=]   images/s: host, device idle, device busy
+ *     decode   path= [batch=] [workers=] [ms=]   nvJPEG: its pixels beside the host's, images/s of
+ *                                            few threads (workers=, or 1 and 4) with it and without
  *
  * Prints a line a figure: NAME, a tab, VALUE. Exit: 0; 1: bits differ, or a call failed (standard
  * error says which); 2: usage. */
@@ -349,7 +351,7 @@ static bool check_overlap(void *stream)
 
 /* --- Images a second --- */
 
-static double rate(int device, unsigned busy_us, void *stream)
+static double rate(int device, enum sl_decode decode, int threads, unsigned busy_us, void *stream)
 {
     struct sl_config config = SL_CONFIG_INIT;
     struct sl_loader *loader;
@@ -363,7 +365,8 @@ static double rate(int device, unsigned busy_us, void *stream)
     config.batch_size = batch_size ? batch_size : 256;
     config.flip = 0.5;
     config.device = device;
-    config.workers = (int)workers;
+    config.decode = decode;
+    config.workers = threads;
     config.drop_last = 1;
     normalise(&config);
     if (refused_by(NULL, "sl_open", sl_open(&loader, &config)))
@@ -403,22 +406,119 @@ static double rate(int device, unsigned busy_us, void *stream)
 static bool check_rate(void *stream)
 {
     uint64_t rows = batch_size ? batch_size : 256;
-    double host = rate(SL_DEVICE_HOST, 0, stream), idle, busy;
+    int threads = (int)workers;
+    double host = rate(SL_DEVICE_HOST, SL_DECODE_HOST, threads, 0, stream), idle, busy;
     unsigned kernel;
 
     if (host <= 0)
         return false;
     printf("decoding alone (uint8 on the host), images/s\t%.0f\n", host);
-    idle = rate(SL_DEVICE_CUDA(0), 0, stream);
+    idle = rate(SL_DEVICE_CUDA(0), SL_DECODE_HOST, threads, 0, stream);
     if (idle <= 0)
         return false;
     printf("float16 on an idle device, images/s\t%.0f\n", idle);
     /* A step that takes the device nine tenths of the time. */
     kernel = (unsigned)((double)rows / idle * 1e6 * 0.9) + 1;
-    busy = rate(SL_DEVICE_CUDA(0), kernel, stream);
+    busy = rate(SL_DEVICE_CUDA(0), SL_DECODE_HOST, threads, kernel, stream);
     if (busy <= 0)
         return false;
     printf("float16 on a busy device, images/s\t%.0f\n", busy);
+    return true;
+}
+
+/* --- nvJPEG --- */
+
+struct difference {
+    uint64_t values, sum, worst, off; /* off: values that differ by more than a level */
+};
+
+/* One batch's pixels; false: an error. */
+static bool add_difference(struct sl_loader *loader, struct sl_batch *batches[2], void *stream,
+                           struct difference *difference)
+{
+    size_t bytes = batches[0]->count * (size_t)batches[0]->strides[0];
+    const uint8_t *host = batches[0]->data;
+    uint8_t *copy = malloc(bytes + 1);
+    bool fine = copy && !refused_by(loader, "sl_batch_wait", sl_batch_wait(batches[1], stream)) &&
+                !failed("copying out", consumer_copy_out(copy, batches[1]->data, bytes, stream));
+
+    for (size_t i = 0; i < bytes && fine; i++) {
+        uint64_t apart = (uint64_t)abs(copy[i] - host[i]);
+
+        difference->sum += apart;
+        difference->off += apart > 1;
+        difference->worst = apart > difference->worst ? apart : difference->worst;
+    }
+    difference->values += bytes;
+    free(copy);
+    return fine;
+}
+
+/* An epoch by both decoders, whole pictures resized by both. `reason`: why the host decodes; "" */
+static bool compare_decoders(void *stream, struct difference *difference, struct sl_stats *stats,
+                             char reason[512])
+{
+    struct sl_loader *loaders[2] = {NULL, NULL};
+    struct sl_batch *batches[2];
+    bool fine = true;
+    int status = 0;
+
+    for (int i = 0; i < 2 && fine; i++) {
+        struct sl_config config = SL_CONFIG_INIT;
+
+        config.path = path;
+        config.batch_size = batch_size ? batch_size : 64;
+        config.exact = 1;
+        config.flip = 0.5;
+        config.device = i ? SL_DEVICE_CUDA(0) : SL_DEVICE_HOST;
+        config.decode = i ? SL_DECODE_DEVICE : SL_DECODE_HOST;
+        fine = !refused_by(NULL, "sl_open", sl_open(&loaders[i], &config));
+    }
+    if (fine)
+        snprintf(reason, 512, "%s", sl_error(loaders[1]));
+    while (fine && (fine = next_of_both(loaders, batches, &status)) && status != SL_END)
+        fine = add_difference(loaders[1], batches, stream, difference) &&
+               !refused_by(loaders[0], "sl_release", sl_release(loaders[0], batches[0])) &&
+               !refused_by(loaders[1], "sl_batch_release", sl_batch_release(batches[1], stream));
+    stats->size = sizeof *stats;
+    if (fine)
+        fine = !refused_by(loaders[1], "sl_stats", sl_stats(loaders[1], stats));
+    sl_close(loaders[0]);
+    sl_close(loaders[1]);
+    return fine;
+}
+
+static bool check_decode(void *stream)
+{
+    struct difference difference = {0};
+    struct sl_stats stats;
+    char reason[512] = "";
+
+    if (!compare_decoders(stream, &difference, &stats, reason))
+        return false;
+    if (!stats.device_decoded) {
+        printf("nvJPEG\tnot used: %s\n", *reason ? reason : stats.last_fallback);
+        return true;
+    }
+    printf("nvJPEG, pictures decoded (left to the host)\t%" PRIu64 " (%" PRIu64 "%s%s)\n",
+           stats.device_decoded, stats.fallbacks, stats.fallbacks ? ", the last: " : "",
+           stats.last_fallback);
+    printf("nvJPEG, mean difference to the host's pixels, levels\t%.4f\n",
+           (double)difference.sum / (double)difference.values);
+    printf("nvJPEG, largest difference, levels\t%" PRIu64 "\n", difference.worst);
+    printf("nvJPEG, values more than a level apart, %%\t%.3f\n",
+           100.0 * (double)difference.off / (double)difference.values);
+    for (int threads = workers ? (int)workers : 1; threads <= (workers ? (int)workers : 4);
+         threads += 3)
+        for (int decode = SL_DECODE_HOST; decode <= SL_DECODE_DEVICE; decode++) {
+            double images = rate(SL_DEVICE_CUDA(0), (enum sl_decode)decode, threads, 0, stream);
+
+            if (images <= 0)
+                return false;
+            printf("%s, %d thread%s, images/s\t%.0f\n",
+                   decode == SL_DECODE_DEVICE ? "decoded by nvJPEG" : "decoded by the host",
+                   threads, threads == 1 ? "" : "s", images);
+        }
     return true;
 }
 
@@ -452,7 +552,7 @@ static bool take(const char *word)
 
 static int usage(void)
 {
-    fputs("usage: gpu-check pictures|equal|copies|overlap|rate NAME=VALUE...\n", stderr);
+    fputs("usage: gpu-check pictures|equal|copies|overlap|rate|decode NAME=VALUE...\n", stderr);
     return 2;
 }
 
@@ -485,7 +585,8 @@ int main(int argument_count, char **arguments)
     } parts[] = {{"equal", check_equal, true},
                  {"copies", check_copies, false},
                  {"overlap", check_overlap, false},
-                 {"rate", check_rate, true}};
+                 {"rate", check_rate, true},
+                 {"decode", check_decode, true}};
     int result = 2, error;
 
     for (int i = 2; i < argument_count; i++)

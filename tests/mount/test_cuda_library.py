@@ -38,7 +38,10 @@ class GpuCheck(MountCase):
         for row in (r"bits equal to the host's \| yes, in 10 outputs and sizes", r"memcheck \| not run",
                     r"plain pinned copies, GB/s \| \d", r"the loader's batches, bfloat16, GB/s \| \d.* of plain",
                     r"part of the shorter one that is hidden \| -?\d", r"decoding alone .*images/s \| \d",
-                    r"idle device, images/s \| \d", r"busy device, images/s \| \d"):
+                    r"idle device, images/s \| \d", r"busy device, images/s \| \d",
+                    r"nvJPEG, pictures decoded \(left to the host\) \| 8 \(0\)",
+                    r"nvJPEG, mean difference .* levels \| 0\.0000", r"decoded by nvJPEG, 1 thread, images/s \| \d",
+                    r"decoded by the host, 4 threads, images/s \| \d"):
             self.assertRegex(result.stdout, row)
         result = self.table(GPU_CHECK_SPOIL="1")
         self.assertEqual(result.returncode, 1)
@@ -54,6 +57,16 @@ class GpuCheck(MountCase):
         failed = self.check(*words, GPU_CHECK_FAIL="30")
         self.assertEqual(failed.returncode, 1)
         self.assertIn("a fault of the fake", failed.stderr)
+
+    def test_a_wrong_pixel_of_nvjpegs_and_its_absence_are_told(self):
+        words = ("decode", self.pictures(4), "batch=2", "ms=20", "workers=1")
+        result = self.check(*words, GPU_CHECK_SPOIL="1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("largest difference, levels\t1\n", result.stdout)
+        result = self.check(*words, GPU_CHECK_NO_NVJPEG="1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"nvJPEG\tnot used: pictures are decoded on the host: nvJPEG cannot be used: .")
+        self.assertEqual(result.stderr.count("nvJPEG cannot be used"), 1)
 
     def test_wrong_words_are_usage(self):
         for words in ((), ("equal",), ("none",), ("rate", "path=x", "batch=0"), ("copies", "rounds=x")):

@@ -330,6 +330,16 @@ class Measured(MountCase):
         self.assertIn("samples/s", text)
         self.assertIn("<svg", svg.read_text(encoding="utf-8"))
 
+    def test_the_device_that_was_used_is_told(self):
+        data_set = tars.make_dataset(self.tmp / "shards", 40)
+        common = ["--output", "bytes", "--field", "jpg", "--rounds", "1", "--warm-up", "0"]
+        step = json.loads(self.bench(*common, "--json", data_set.shards[0]).stdout)["paths"][0]["steps"][0]
+        self.assertEqual((step["device"], step["device_decoded"], step["fallbacks"]), ("host", 0, 0))
+        result = self.bench(*common, "--device", "auto", data_set.shards[0])
+        self.assertRegex(result.stdout, r", device (host|\d+)[;,]")
+        self.assertEqual("device host" in result.stdout, "no GPU can be used" in result.stderr)
+        self.assertRegex(self.bench(*common, "--device", "4000", data_set.shards[0], code=1).stderr, "GPU|CUDA")
+
     def test_bad_samples_and_nothing_to_load_are_code_1_and_usage_is_2(self):
         data_set = tars.make_dataset(self.tmp / "shards", 5)
         result = self.bench("--rounds", "1", "--warm-up", "0", data_set.shards[0], code=1)
@@ -337,5 +347,6 @@ class Measured(MountCase):
         self.assertIn("jpg", result.stderr)
         self.assertIn("none", self.bench(self.tmp / "none", code=1).stderr)
         for words in ([], ["--workers", "x", "p"], ["--size", "0", "p"], ["--output", "int", "p"], ["--bogus", "p"],
-                      ["--flip", "2", "p"]):
+                      ["--flip", "2", "p"], ["--device", "gpu", "p"], ["--decode", "device", "p"], ["--decode", "x", "p"],
+                      ["--decode", "device", "--device", "auto", "--output", "bytes", "p"]):
             self.bench(*words, code=2)

@@ -68,6 +68,7 @@ class Structs(Case):
             ("CROP_", [word for word in shuffleload.Crop if word.name != "STRETCH"]),
             ("", [shuffleload.Crop.STRETCH]),
             ("BAD_", shuffleload.Bad),
+            ("DECODE_", shuffleload.Decode),
             ("SAMPLE_", shuffleload.Status),
             ("", [shuffleload.Crop.STRETCH]),
         ):
@@ -165,6 +166,17 @@ class Arguments(Case):
         self.assertEqual(_settings.configure({"device": "cuda:3"}).device, 4)
         with self.assertRaises(ValueError):
             _settings.configure({"device": "cuda:2147483647"})
+
+    def test_pictures_are_decoded_on_the_host_unless_a_gpu_is_asked_for(self):
+        self.assertEqual(_settings.configure({}).decode, shuffleload.Decode.HOST)
+        self.assertEqual(_settings.configure({"decode": "device"}).decode, shuffleload.Decode.DEVICE)
+        with self.assertRaisesRegex(ValueError, "'host', 'device'"):
+            _settings.configure({"decode": "gpu"})
+        with self.assertRaisesRegex(shuffleload.ShuffleloadValueError, r"config\.decode is 1: .* set config\.device"):
+            self.loader(decode="device")
+        with self.loader(decode="host") as loader:
+            next(iter(loader))
+            self.assertEqual((loader.stats().device_decoded, loader.stats().last_fallback), (0, ""))
 
     def test_a_gpu_that_cannot_be_used_is_told_or_done_without(self):
         script = """
