@@ -143,13 +143,17 @@ enum sl_decode {
      * SHUFFLELOAD_NVJPEG in the environment names): for few cores. Where it cannot be used the host
      * decodes: said once a process on standard error, and by sl_error(loader) until the first
      * error.
+     *
      * The crop and the flip are those of the host, and so is the resize, of the whole picture's
-     * pixels as with `exact`; but two decoders' pixels differ by a level here and there. Left to
-     * the host, one by one and counted (sl_stats), are pictures that are not plain (progressive,
+     * pixels as with `exact`; but two decoders' pixels differ by some levels here and there. Left
+     * to the host, one by one and counted (sl_stats), are pictures that are not plain (progressive,
      * 12 bits, CMYK and RGB, a PNG, one that EXIF turns with `orient`, one that is cut short),
      * those that decode_bytes has no room for, and those that nvJPEG refuses; the same ones each
      * time. A bit that is wrong within a plain one's data, for which the host would say
-     * SL_SAMPLE_DAMAGED, nvJPEG may not notice. */
+     * SL_SAMPLE_DAMAGED, nvJPEG may not notice.
+     *
+     * Files stay in the host's memory until their batch is decoded: in address space that is taken
+     * at the start, and used as far as the largest batch so far has needed. */
     SL_DECODE_DEVICE = 1,
 };
 

@@ -150,11 +150,13 @@ void slots_close(struct slots *slots)
         free(slots->slots[i].name_text);
         free(slots->slots[i].kept);
         free(slots->slots[i].sources);
-        if (slots->slots[i].files)
-            munmap(slots->slots[i].files, slots->slots[i].files_bytes);
     }
     if (slots->arena)
         slots->backend->memory_give(slots->state, slots->arena, slots->arena_bytes);
+    /* After a fault a device may read files until then. */
+    for (size_t i = 0; slots->slots && i < slots->count; i++)
+        if (slots->slots[i].files)
+            munmap(slots->slots[i].files, slots->slots[i].files_bytes);
     free(slots->slots);
     slots->slots = NULL;
     slots->arena = NULL;

@@ -144,19 +144,32 @@ bool fake_cuda_holds(const void *at, size_t bytes, int device)
     return fits;
 }
 
+/* No weight is of a pixel that is not there. */
+static bool fits_table(const struct resize_table *table, uint32_t pixels, int device)
+{
+    if (table->used > table->taps || table->used > pixels ||
+        !fake_cuda_holds(table->weights, (size_t)table->count * table->taps * 2, device) ||
+        !fake_cuda_holds(table->starts, table->count * sizeof(int32_t), device))
+        return false;
+    for (uint32_t i = 0; i < table->count; i++)
+        if (table->starts[i] < 0 || (uint32_t)table->starts[i] > pixels - table->used)
+            return false;
+    return true;
+}
+
 /* What a picture's resize reads and writes, which is known once the stream is there. */
 static bool fits_device(const struct resize_picture *picture, int device)
 {
     const struct resize_table *columns = &picture->columns, *rows = &picture->rows;
+    size_t row = picture->stride, bytes = (size_t)picture->source_rows * row;
 
-    return fake_cuda_holds(picture->source, 1, device) &&
+    return picture->source_rows && columns->count && rows->count &&
+           fits_table(columns, (uint32_t)(row / 3), device) &&
+           fits_table(rows, picture->source_rows, device) &&
+           fake_cuda_holds(picture->source, bytes - row + 1, device) &&
            fake_cuda_holds(picture->between, resize_column_items(picture) * 3 * sizeof(int16_t),
                            device) &&
-           fake_cuda_holds(picture->out, resize_row_items(picture), device) &&
-           fake_cuda_holds(columns->weights, (size_t)columns->count * columns->taps * 2, device) &&
-           fake_cuda_holds(columns->starts, columns->count * sizeof(int32_t), device) &&
-           fake_cuda_holds(rows->weights, (size_t)rows->count * rows->taps * 2, device) &&
-           fake_cuda_holds(rows->starts, rows->count * sizeof(int32_t), device);
+           fake_cuda_holds(picture->out, resize_row_items(picture), device);
 }
 
 static void work_on(const struct op *op, int device)
@@ -386,6 +399,8 @@ static int give(void *memory)
 {
     int error = fault(), found = 0;
 
+    if (side_wait)
+        side_wait();
     pthread_mutex_lock(&lock);
     for (int i = 0; i < THINGS_MOST; i++)
         if (memories[i].at == memory && in_use(&memories[i]) && !atomic_load(&failed))

@@ -478,11 +478,6 @@ unsigned fake_nvjpeg_misuses(void)
     return atomic_load(&misuses);
 }
 
-void fake_nvjpeg_forgive(void)
-{
-    atomic_store(&misuses, 0);
-}
-
 unsigned fake_nvjpeg_batches(void)
 {
     return atomic_load(&batches);

@@ -33,8 +33,6 @@ bool fake_nvjpeg_failed(void);
 /* Calls that nvJPEG would not have allowed, and files that were overwritten before they were read.
  */
 unsigned fake_nvjpeg_misuses(void);
-/* Of those so far nobody needs to know. */
-void fake_nvjpeg_forgive(void);
 /* Batches that were decoded, pictures in them, and the most in one. */
 unsigned fake_nvjpeg_batches(void);
 unsigned fake_nvjpeg_pictures(void);

@@ -143,11 +143,12 @@ Test(load_nvjpeg, every_output_and_crop_has_the_hosts_bits_of_the_same_decoded_p
     unsigned turn = 0;
 
     begin(&(struct fake_cuda){.late_us = 30}, &(struct fake_nvjpeg){.late_us = 60});
-    load_write_tar(&folder, "s.tar", 45, UINT32_MAX);
+    load_write_tar(&folder, "s.tar", 45, 44); /* the last one, alone in its batch's end */
     load_write_pictures(&folder, "p/%03u.jpg", 45);
     for (int output = SL_UINT8_NHWC; output <= SL_BFLOAT16_NCHW; output++)
         for (int crop = SL_CROP_RANDOM_RESIZED; crop <= SL_STRETCH; crop++) {
-            struct sl_config config = config_of(turn % 2 ? "s.tar" : "p");
+            bool tar = turn % 2;
+            struct sl_config config = config_of(tar ? "s.tar" : "p");
             bool odd = turn++ % 3 == 2;
 
             if (output == SL_BYTES)
@@ -158,8 +159,8 @@ Test(load_nvjpeg, every_output_and_crop_has_the_hosts_bits_of_the_same_decoded_p
             config.height = odd ? 21 : 24;
             cr_assert_eq(host_epoch(config), device_epoch(config, &stats), "output %d, crop %d",
                          output, crop);
-            cr_assert_eq(stats.device_decoded, 45);
-            cr_assert_eq(stats.fallbacks, 0, "%s", stats.last_fallback);
+            cr_assert_eq(stats.device_decoded, tar ? 44 : 45);
+            cr_assert_eq(stats.fallbacks, tar, "%s", stats.last_fallback);
         }
     end();
 }
@@ -410,11 +411,15 @@ Test(load_nvjpeg, without_the_hosts_wait_round_the_decoder_pictures_are_wrong)
         write_large(24);
         config = config_of("large");
         wrong = host_epoch(config) != device_epoch(config, NULL);
-        /* Files that were written over before they were read are a misuse, too: of no interest. */
-        if (skipped)
-            fake_nvjpeg_forgive();
-        end();
         cr_assert_eq(wrong, (unsigned)skipped);
+        if (!skipped) {
+            end();
+            continue;
+        }
+        /* What was written over before it was read is a misuse, too: of no interest here. */
+        cr_assert_eq(fake_nvjpeg_end(), 0);
+        cr_assert_eq(fake_cuda_end(), 0);
+        load_folder_remove(&folder);
     }
 }
 
