@@ -4,6 +4,7 @@ Knows nothing of mounts. Also what every figure needs from the machine: its desc
 filling it, and the yardstick's passes.
 """
 
+import contextlib
 import dataclasses
 import json
 import mmap
@@ -11,6 +12,7 @@ import os
 import platform
 import statistics
 import subprocess
+import time
 
 
 class BenchError(Exception):
@@ -19,6 +21,7 @@ class BenchError(Exception):
 
 @dataclasses.dataclass
 class Figure:
+    part: str
     section: str
     name: str
     unit: str
@@ -74,6 +77,8 @@ class Report:
     def __init__(self, machine):
         self.machine = machine
         self.notes = []
+        self.parts = {}
+        self.part = ""
         self.figures = []
         self.left_out = []
         print(machine, flush=True)
@@ -83,12 +88,29 @@ class Report:
         self.notes.append(text)
         print(text, flush=True)
 
+    @contextlib.contextmanager
+    def measuring(self, part, rounds):
+        """Notes with a part, as `bench/run --only` names them, what its figures have to be read with."""
+        load, start = os.getloadavg()[0], time.monotonic()
+        self.part = part
+        try:
+            yield
+        finally:
+            self.parts[part] = {
+                "machine": self.machine,
+                "date": time.strftime("%Y-%m-%d"),
+                "rounds": rounds,
+                "seconds": round(time.monotonic() - start),
+                "cores": len(os.sched_getaffinity(0)),
+                "load_average": [round(load, 1), round(os.getloadavg()[0], 1)],
+            }
+
     def section(self, title):
         self.title = title
         print(f"\n{title}", flush=True)
 
     def add(self, name, unit, values, **goal):
-        figure = Figure(self.title, name, unit, list(values), **goal)
+        figure = Figure(self.part, self.title, name, unit, list(values), **goal)
         self.figures.append(figure)
         print(figure.line(), flush=True)
 
@@ -97,7 +119,7 @@ class Report:
         self.add(name, "x", [a / b for a, b in zip(above, below, strict=True)], **goal)
 
     def leave_out(self, name, reason):
-        self.left_out.append({"name": name, "reason": str(reason)})
+        self.left_out.append({"part": self.part, "name": name, "reason": str(reason)})
         print(f"  left out: {name}: {reason}", flush=True)
 
     def summary(self):
@@ -107,8 +129,9 @@ class Report:
 
     def write_json(self, path):
         figures = [dataclasses.asdict(figure) | {"median": figure.median, "met": figure.met} for figure in self.figures]
+        told = {"machine": self.machine, "notes": self.notes, "parts": self.parts, "figures": figures}
         with open(path, "w") as file:
-            json.dump({"machine": self.machine, "figures": figures, "left_out": self.left_out}, file, indent=1)
+            json.dump(told | {"left_out": self.left_out}, file, indent=1)
             file.write("\n")
 
     def write_markdown(self, path):

@@ -1,20 +1,145 @@
 """What pointing a loader at the mount costs it, or gains: each loader through the mount beside itself on its usual source, of
-the same photographs; from the page cache, from storage, and from storage that is slow. The recipes are docs/loaders.md's.
+the same photographs; from the page cache, from a cold disk, and from storage that is slow. The recipes are docs/loaders.md's,
+and pointed.py runs them.
 
-From storage: the photographs' or shards' own pages are taken out of the cache, nothing else's, and the mount is a new one.
+Warm: all has been read before, through the mount too, as in every epoch after the first. (A stream is new in each epoch: its
+bytes always come out of the shards.) Cold: the photographs' and shards' own pages are taken out of the cache, nothing else's,
+and the mount is a new one. Slow: both sides read through slowfs (tests/mount/slowfs.c), and nothing of it is cached. The mount
+has its index saved, and DALI its own of plain shards, so that nobody walks them at the start.
+
+Rounds are the outermost, so that what else the machine did meets all sides; the first of each pair alternates.
 """
 
 import contextlib
+import ctypes
+import mmap
 import os
+import shutil
+import signal
 import subprocess
+import tarfile
 
-from loader import run
-from measure import BenchError, cache
+from measure import BenchError, back_memory, cache, one_pass
+from photos import READER
 from sides import tars
 from slow import SlowStorage, forget
 
-LOADERS = ("torchvision", "webdataset", "dali")
-SAMPLES, WORKERS, DELAY_MS = 1000, 2, 20
+LOADERS = ("libshuffleload", "torchvision", "webdataset", "dali-file", "dali-webdataset", "tf.data")
+STORAGES = ("warm", "cold", "slow")
+WORKERS, DELAY_MS = 2, 20
+# Of one measurement: whichever comes first.
+SAMPLES, SECONDS = 1500, 8
+# From slow storage the data set is smaller: of a thousand photographs a shard.
+SLOW_SHARDS = 2
+WALKS_STREAM = "it walks the whole stream before its first batch, so that the rest would be from the page cache"
+TIMEOUT_S = 180
+NOT_INSTALLED = 3
+# Of what was taken out of the page cache, and is in it all the same.
+MOST_RESIDENT = 0.02
+
+
+class NotInstalled(BenchError):
+    """The interpreter lacks the loader's package."""
+
+
+def resident(path):
+    """The part of a file that is in the page cache."""
+    with open(path, "rb") as file:
+        view = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    pages = (ctypes.c_ubyte * -(-len(view) // mmap.PAGESIZE))()
+    first = ctypes.c_char.from_buffer(view)
+    size, place = ctypes.c_size_t(len(view)), ctypes.c_void_p(ctypes.addressof(first))
+    status = ctypes.CDLL(None, use_errno=True).mincore(place, size, pages)
+    del first
+    view.close()
+    if status:
+        raise BenchError(f"mincore of {path}: {os.strerror(ctypes.get_errno())}")
+    return sum(page & 1 for page in pages) / len(pages)
+
+
+def make_cold(paths):
+    """Takes files out of the page cache and looks whether they went: a file that is mapped stays."""
+    forget(paths)
+    looked_at = paths[:: max(1, len(paths) // 50)]
+    left = sum(resident(path) for path in looked_at) / len(looked_at)
+    if left > MOST_RESIDENT:
+        raise BenchError(f"{100 * left:.0f} % of the photographs stay in the page cache: somebody else reads them")
+
+
+class Photographs:
+    """A data set as the loaders want it, below `place`: tree/, and labelled/ with DALI's indexes."""
+
+    def __init__(self, bench, place):
+        self.place = place
+        self.index = place + ".index"
+        self.shards, self.files = [], []
+        os.makedirs(os.path.join(place, "labelled"))
+        self.check = os.path.join(bench.binary_dir, "shufflefs-check")
+
+    def own(self, shard):
+        self.shards.append(os.path.join(self.place, "labelled", os.path.basename(shard)))
+        return self.shards[-1]
+
+    def write_indexes(self):
+        command([self.check, "--write-idx", *self.shards])
+
+    @property
+    def all(self):
+        return self.shards + self.files
+
+
+class Whole(Photographs):
+    """Links to what make-photos made."""
+
+    def __init__(self, bench, place):
+        super().__init__(bench, place)
+        for shard in tars(os.path.join(bench.photos, "labelled")):
+            os.symlink(shard, self.own(shard))
+        self.write_indexes()
+        tree = os.path.join(place, "tree")
+        os.symlink(os.path.join(bench.photos, "tree"), tree)
+        self.files = [os.path.join(folder, name) for folder, _, names in os.walk(tree + "/") for name in names]
+
+
+class Few(Photographs):
+    """The first shards, and what they hold as plain files. Copies: links lead out of slowfs, which has this folder."""
+
+    def __init__(self, bench, place):
+        super().__init__(bench, place)
+        for shard in tars(os.path.join(bench.photos, "labelled"))[:SLOW_SHARDS]:
+            shutil.copy(shard, self.own(shard))
+            self.unpack(shard)
+        self.write_indexes()
+
+    def unpack(self, shard):
+        with tarfile.open(shard) as archive:
+            content = {member.name: archive.extractfile(member).read() for member in archive}
+        for name in content:
+            if name.endswith(".jpg"):
+                label = int(content[name.removesuffix("jpg") + "cls"])
+                folder = os.path.join(self.place, "tree", f"{label:04d}")
+                os.makedirs(folder, exist_ok=True)
+                self.files.append(os.path.join(folder, f"{len(self.files):06d}.jpg"))
+                with open(self.files[-1], "wb") as file:
+                    file.write(content[name])
+
+
+def command(words, environment=None):
+    """Its output. What it starts ends with it, also where it takes too long."""
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    ) as process:
+        try:
+            said, complaint = process.communicate(timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise BenchError(f"{os.path.basename(words[0])} took over {TIMEOUT_S} s") from None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode:
+        text = (complaint.strip().splitlines() or [f"status {process.returncode}"])[-1]
+        raise (NotInstalled if process.returncode == NOT_INSTALLED else BenchError)(text)
+    return said
 
 
 class Pointed:
@@ -22,51 +147,83 @@ class Pointed:
         self.bench = bench
         self.slow = SlowStorage(bench, report)
         self.shufflefs = bench.shufflefs()
-        self.shards = tars(os.path.join(bench.photos, "labelled"))
-        self.files = [
-            os.path.join(folder, name) for folder, _, names in os.walk(os.path.join(bench.photos, "tree")) for name in names
-        ]
+        self.whole = Whole(bench, os.path.join(bench.scratch, "whole"))
+        self.few = Few(bench, os.path.join(bench.scratch, "few"))
+        python = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "python")
+        library = os.path.join(bench.binary_dir, "libshuffleload.so.0")
+        self.environment = {**os.environ, "PYTHONPATH": python, "SHUFFLELOAD_LIBRARY": library, "PYTHONDONTWRITEBYTECODE": "1"}
 
     def rate(self, loader, source, epoch):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pointed.py")
-        return float(run([self.bench.python, script, loader, source, str(SAMPLES), str(WORKERS), str(epoch)]).split()[-1])
+        words = [self.bench.python, script, loader, source, str(SAMPLES // 2 if self.is_slow else SAMPLES), str(SECONDS)]
+        return float(command([*words, str(WORKERS), str(epoch)], self.environment).split()[-1])
 
     @contextlib.contextmanager
-    def photographs(self, storage):
-        """The folder of the photographs, as `storage` has them."""
-        sources = self.shards + self.files
-        if storage == "warm":
-            cache(sources)
-            yield self.bench.photos
-        elif storage == "cold":
-            forget(sources)
-            yield self.bench.photos
+    def storage(self, state):
+        """(the folder of the photographs, their shards) in that state."""
+        self.is_slow = state == "slow"
+        if state == "slow":
+            cache(self.few.all)  # beneath, so that its READs take what they are said to
+            with self.slow.behind(self.few.place, DELAY_MS) as slow:
+                yield slow.path, tars(os.path.join(slow.path, "labelled"))
+            return
+        if state == "warm":
+            cache(self.whole.all)
         else:
-            forget(sources)
-            with self.slow.behind(self.bench.photos, DELAY_MS) as slow:
-                yield slow.path
+            make_cold(self.whole.all)
+        yield self.whole.place, self.whole.shards
 
-    def both(self, loader, storage, epoch):
+    def on_files(self, loader, state, epoch):
+        with self.storage(state) as (place, _):
+            return self.rate(loader, "files:" + place, epoch)
+
+    def on_mount(self, loader, state, epoch):
+        with self.storage(state) as (_, shards):
+            index = "index=" + (self.few if state == "slow" else self.whole).index
+            with self.shufflefs.mount(shards, index) as mount:
+                if state == "warm":
+                    one_pass(self.bench.yardstick, os.path.join(mount.path, READER))
+                elif state == "cold":
+                    make_cold(shards)
+                else:
+                    forget(shards)
+                return self.rate(loader, "mount:" + mount.path, epoch)
+
+    def both(self, loader, state, number):
         """(on files, on the mount): each from a state of its own."""
-        with self.photographs(storage) as photos:
-            files = self.rate(loader, "files:" + photos, epoch)
-        with self.photographs(storage) as photos:
-            with self.shufflefs.mount(tars(os.path.join(photos, "labelled"))) as mount:
-                if storage == "cold":
-                    forget(self.shards)  # the mount has read their headers
-                return files, self.rate(loader, "mount:" + mount.path, epoch)
+        back_memory(1 << 30)
+        sides = (self.on_files, self.on_mount)
+        rates = [side(loader, state, number + 1) for side in (sides if number % 2 == 0 else sides[::-1])]
+        return rates if number % 2 == 0 else rates[::-1]
+
+
+def title(state):
+    where = {"warm": "page cache warm", "cold": "from the local disk, cold", "slow": f"{DELAY_MS} ms a read"}[state]
+    photographs = f"{SAMPLES // 2} of {SLOW_SHARDS * 1000}" if state == "slow" else f"{SAMPLES}"
+    return f"Loaders pointed at the mount, {where}: {photographs} photographs to crops of 224, {WORKERS} workers"
 
 
 def peers(bench, report):
-    report.section(f"Loaders pointed at the mount: {SAMPLES} photographs to crops of 224, {WORKERS} workers")
     work = Pointed(bench, report)
-    for loader in LOADERS:
-        for storage, words in (("warm", "warm"), ("cold", "from storage"), ("slow", f"{DELAY_MS} ms a read")):
-            try:
-                files, view = zip(*[work.both(loader, storage, number + 1) for number in range(bench.rounds)])
-            except (BenchError, subprocess.TimeoutExpired) as error:
-                report.leave_out(f"{loader}, {words}", error)
-                continue
-            report.add(f"{loader} on files, {words}", "images/s", list(files))
-            report.add(f"{loader} on the mount, {words}", "images/s", list(view))
-            report.add_ratio("the same / on files", list(view), list(files))
+    installed = list(LOADERS)
+    for state in STORAGES:
+        report.section(title(state))
+        rates = {loader: [] for loader in installed}
+        if state != "warm" and rates.pop("dali-webdataset", None) is not None:
+            report.leave_out(f"dali-webdataset, {state}", WALKS_STREAM)
+        for number in range(bench.rounds):
+            for loader in list(rates):
+                try:
+                    rates[loader].append(work.both(loader, state, number))
+                except BenchError as error:
+                    del rates[loader]
+                    report.leave_out(f"{loader}, {state}", error)
+                    if isinstance(error, NotInstalled):
+                        installed.remove(loader)
+                    else:
+                        bench.failures += 1
+        for loader, pairs in rates.items():
+            files, mounted = zip(*pairs, strict=True)
+            report.add(f"{loader} on files", "images/s", files)
+            report.add(f"{loader} on the mount", "images/s", mounted)
+            report.add_ratio(f"{loader}, on the mount / on files", mounted, files)

@@ -135,7 +135,7 @@ def measure(options, binaries, folder):
 
 
 def three(values):
-    return {"median": statistics.median(values), "least": min(values), "most": max(values)}
+    return {"median": statistics.median(values), "least": min(values), "most": max(values), "values": values}
 
 
 def main():
