@@ -213,8 +213,9 @@ install: all
 	install -m 755 $(BUILD)/shufflefs $(TOOLS) $(DESTDIR)$(BINDIR)
 	install -m 644 man/*.1 $(DESTDIR)$(MANDIR)/man1
 	install -m 644 README.md LICENSE etc/shufflefs.conf $(DESTDIR)$(DOCDIR)
-	install -d $(DESTDIR)$(DOCDIR)/docs
+	install -d $(DESTDIR)$(DOCDIR)/docs/figures
 	install -m 644 docs/*.md $(DESTDIR)$(DOCDIR)/docs
+	install -m 644 docs/figures/* $(DESTDIR)$(DOCDIR)/docs/figures
 	install -m 644 etc/shufflefs@.service $(DESTDIR)$(UNITDIR)
 	install -m 644 etc/shufflefs.bash-completion $(DESTDIR)$(BASHCOMPDIR)/shufflefs
 	for tool in $(notdir $(TOOLS)); do ln -sf shufflefs $(DESTDIR)$(BASHCOMPDIR)/$$tool; done
