@@ -2,7 +2,7 @@
 transforms, as many threads or processes, in one run and in turn.
 
 The other loaders are Python packages, of the interpreter that --python names; those it has not got are left out. Each is
-started anew for every round and has two epochs to get going (python-loaders.py). The images from memory are decoded by as
+started anew for every round and has an epoch or two to get going (python-loaders.py). The images from memory are decoded by as
 many bare threads as the loader has, by the loader's own code (tests/loader/load-overhead.c): what reading them from a
 mount, batches and order cost is what is missing to 1.
 """

@@ -89,8 +89,8 @@ class Report:
         print(text, flush=True)
 
     @contextlib.contextmanager
-    def measuring(self, part, rounds):
-        """Notes with a part, as `bench/run --only` names them, what its figures have to be read with."""
+    def measuring(self, part, rounds, data):
+        """Notes with a part, as `bench/run --only` names them, what its figures have to be read with. `data` says of what."""
         load, start = os.getloadavg()[0], time.monotonic()
         self.part = part
         try:
@@ -99,6 +99,7 @@ class Report:
             self.parts[part] = {
                 "machine": self.machine,
                 "date": time.strftime("%Y-%m-%d"),
+                "data": data,
                 "rounds": rounds,
                 "seconds": round(time.monotonic() - start),
                 "cores": len(os.sched_getaffinity(0)),

@@ -27,8 +27,8 @@ from slow import SlowStorage, forget
 LOADERS = ("libshuffleload", "torchvision", "webdataset", "dali-file", "dali-webdataset", "tf.data")
 STORAGES = ("warm", "cold", "slow")
 WORKERS, DELAY_MS = 2, 20
-# Of one measurement: whichever comes first.
-SAMPLES, SECONDS = 1500, 8
+# A measurement ends with so many photographs or seconds, whichever comes first.
+MOST = {"warm": (3000, 3), "cold": (3000, 3), "slow": (1500, 8)}
 # From slow storage the data set is smaller: of a thousand photographs a shard.
 SLOW_SHARDS = 2
 WALKS_STREAM = "it walks the whole stream before its first batch, so that the rest would be from the page cache"
@@ -153,15 +153,14 @@ class Pointed:
         library = os.path.join(bench.binary_dir, "libshuffleload.so.0")
         self.environment = {**os.environ, "PYTHONPATH": python, "SHUFFLELOAD_LIBRARY": library, "PYTHONDONTWRITEBYTECODE": "1"}
 
-    def rate(self, loader, source, epoch):
+    def rate(self, loader, source, state, epoch):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pointed.py")
-        words = [self.bench.python, script, loader, source, str(SAMPLES // 2 if self.is_slow else SAMPLES), str(SECONDS)]
-        return float(command([*words, str(WORKERS), str(epoch)], self.environment).split()[-1])
+        words = [self.bench.python, script, loader, source, *map(str, (*MOST[state], WORKERS, epoch))]
+        return float(command(words, self.environment).split()[-1])
 
     @contextlib.contextmanager
     def storage(self, state):
         """(the folder of the photographs, their shards) in that state."""
-        self.is_slow = state == "slow"
         if state == "slow":
             cache(self.few.all)  # beneath, so that its READs take what they are said to
             with self.slow.behind(self.few.place, DELAY_MS) as slow:
@@ -175,7 +174,7 @@ class Pointed:
 
     def on_files(self, loader, state, epoch):
         with self.storage(state) as (place, _):
-            return self.rate(loader, "files:" + place, epoch)
+            return self.rate(loader, "files:" + place, state, epoch)
 
     def on_mount(self, loader, state, epoch):
         with self.storage(state) as (_, shards):
@@ -187,7 +186,7 @@ class Pointed:
                     make_cold(shards)
                 else:
                     forget(shards)
-                return self.rate(loader, "mount:" + mount.path, epoch)
+                return self.rate(loader, "mount:" + mount.path, state, epoch)
 
     def both(self, loader, state, number):
         """(on files, on the mount): each from a state of its own."""
@@ -199,8 +198,8 @@ class Pointed:
 
 def title(state):
     where = {"warm": "page cache warm", "cold": "from the local disk, cold", "slow": f"{DELAY_MS} ms a read"}[state]
-    photographs = f"{SAMPLES // 2} of {SLOW_SHARDS * 1000}" if state == "slow" else f"{SAMPLES}"
-    return f"Loaders pointed at the mount, {where}: {photographs} photographs to crops of 224, {WORKERS} workers"
+    samples, seconds = MOST[state]
+    return f"Loaders pointed at the mount, {where}: crops of 224, {WORKERS} workers, {samples:,} photographs or {seconds} s"
 
 
 def peers(bench, report):

@@ -43,7 +43,8 @@ def made_up(part="peers", scale=1.0):
                                   ("on the mount / on files", [b / a for a, b in zip(files, mount)])):
                 figures.append({"part": part, "section": "Loaders pointed at the mount, %s: made up" % where,
                                 "name": (name + ", " if "/" in words else name + " ") + words, "unit": "", "values": values})
-    about = {"machine": "none", "cores": 2, "date": "2026-01-01", "rounds": 3, "seconds": 1, "load_average": [0.1, 1.0]}
+    about = {"machine": "none", "cores": 2, "date": "2026-01-01", "data": "9 photographs of 1 KB", "rounds": 3, "seconds": 1,
+             "load_average": [0.1, 1.0]}
     left_out = [{"part": part, "name": "tf.data, warm", "reason": "not installed: tensorflow"}]
     return {"machine": "none", "notes": [], "parts": {part: about}, "figures": figures, "left_out": left_out}
 
