@@ -151,7 +151,8 @@ class Pointed:
         self.few = Few(bench, os.path.join(bench.scratch, "few"))
         python = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "python")
         library = os.path.join(bench.binary_dir, "libshuffleload.so.0")
-        self.environment = {**os.environ, "PYTHONPATH": python, "SHUFFLELOAD_LIBRARY": library, "PYTHONDONTWRITEBYTECODE": "1"}
+        own = {"PYTHONPATH": python, "SHUFFLELOAD_LIBRARY": library, "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": bench.scratch}
+        self.environment = {**os.environ, **own}
 
     def rate(self, loader, source, state, epoch):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pointed.py")
@@ -169,7 +170,8 @@ class Pointed:
         if state == "warm":
             cache(self.whole.all)
         else:
-            make_cold(self.whole.all)
+            make_cold(self.whole.files)
+            make_cold(self.whole.shards)
         yield self.whole.place, self.whole.shards
 
     def on_files(self, loader, state, epoch):

@@ -130,7 +130,7 @@ def find_peers(bench, report):
 
 
 def photographs(bench, report):
-    report.section(f"Photographs, one reader ({bench.photos}, {bench.rounds} rounds)")
+    report.section("Photographs, one reader")
     work = Photographs(bench, report)
     shufflefs = bench.shufflefs_or_none(report)
     peers = find_peers(bench, report)
