@@ -146,13 +146,17 @@ def waiting(measured):
         "plain files, GPU utilisation": ("other", "plain files, shuffled"),
         "listed, GPU utilisation after 100 ms": ("ours", "shufflefs, listed folder"),
         "fixed paths after a switch, GPU utilisation after 100 ms": ("ours", "shufflefs, fixed paths"),
+        "plain files (ext4) in the page cache, GPU utilisation": ("limit", "all in the page cache"),
     }
     unit = "% of the time at work, not waiting"
-    panels = [
-        panel(measured, "slow", section, section.removeprefix("Slow storage: "), unit, sides, 100)
-        for section in measured.sections("slow")
-    ]
-    return picture("A reader on slow storage", SIDES, panels)
+    panels = []
+    for section in measured.sections("slow"):
+        for working in ("computing", "sleeping"):
+            title = section.removeprefix("Slow storage: ").replace("works", f"works ({working})")
+            own = {f"{working}, {name}": side for name, side in sides.items()}
+            panels.append(panel(measured, "slow", section, title, unit, own, 100))
+    legend = {"ours": "shufflefs", "other": "plain files", "limit": "plain files on the local disk"}
+    return picture("A reader on slow storage", legend, panels)
 
 
 def blocks(measured):
