@@ -8,10 +8,11 @@ what is left there is mostly the work of both sides. A bare reader (readahead=0)
 import json
 import os
 
+from cold import forget
 from measure import back_memory, one_pass
 from photos import READER
 from sides import tars
-from slow import SlowStorage, forget
+from slow import SlowStorage
 
 DELAY_MS = 20
 BLOCK = "block=1M,window=64,streams=64"

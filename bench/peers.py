@@ -11,18 +11,16 @@ Rounds are the outermost, so that what else the machine did meets all sides; the
 """
 
 import contextlib
-import ctypes
-import mmap
 import os
 import shutil
-import signal
-import subprocess
 import tarfile
 
+from child import NotInstalled, output_of
+from cold import forget, make_cold
 from measure import BenchError, back_memory, cache, one_pass
 from photos import READER
 from sides import tars
-from slow import SlowStorage, forget
+from slow import SlowStorage
 
 LOADERS = ("libshuffleload", "torchvision", "webdataset", "dali-file", "dali-webdataset", "tf.data")
 STORAGES = ("warm", "cold", "slow")
@@ -33,37 +31,6 @@ MOST = {"warm": (3000, 3), "cold": (3000, 3), "slow": (1500, 8)}
 SLOW_SHARDS = 2
 WALKS_STREAM = "it walks the whole stream before its first batch, so that the rest would be from the page cache"
 TIMEOUT_S = 180
-NOT_INSTALLED = 3
-# Of what was taken out of the page cache, and is in it all the same.
-MOST_RESIDENT = 0.02
-
-
-class NotInstalled(BenchError):
-    """The interpreter lacks the loader's package."""
-
-
-def resident(path):
-    """The part of a file that is in the page cache."""
-    with open(path, "rb") as file:
-        view = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-    pages = (ctypes.c_ubyte * -(-len(view) // mmap.PAGESIZE))()
-    first = ctypes.c_char.from_buffer(view)
-    size, place = ctypes.c_size_t(len(view)), ctypes.c_void_p(ctypes.addressof(first))
-    status = ctypes.CDLL(None, use_errno=True).mincore(place, size, pages)
-    del first
-    view.close()
-    if status:
-        raise BenchError(f"mincore of {path}: {os.strerror(ctypes.get_errno())}")
-    return sum(page & 1 for page in pages) / len(pages)
-
-
-def make_cold(paths):
-    """Takes files out of the page cache and looks whether they went: a file that is mapped stays."""
-    forget(paths)
-    looked_at = paths[:: max(1, len(paths) // 50)]
-    left = sum(resident(path) for path in looked_at) / len(looked_at)
-    if left > MOST_RESIDENT:
-        raise BenchError(f"{100 * left:.0f} % of the photographs stay in the page cache: somebody else reads them")
 
 
 class Photographs:
@@ -81,7 +48,7 @@ class Photographs:
         return self.shards[-1]
 
     def write_indexes(self):
-        command([self.check, "--write-idx", *self.shards])
+        output_of([self.check, "--write-idx", *self.shards], TIMEOUT_S)
 
     @property
     def all(self):
@@ -124,24 +91,6 @@ class Few(Photographs):
                     file.write(content[name])
 
 
-def command(words, environment=None):
-    """Its output. What it starts ends with it, also where it takes too long."""
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
-    ) as process:
-        try:
-            said, complaint = process.communicate(timeout=TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            raise BenchError(f"{os.path.basename(words[0])} took over {TIMEOUT_S} s") from None
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-    if process.returncode:
-        text = (complaint.strip().splitlines() or [f"status {process.returncode}"])[-1]
-        raise (NotInstalled if process.returncode == NOT_INSTALLED else BenchError)(text)
-    return said
-
-
 class Pointed:
     def __init__(self, bench, report):
         self.bench = bench
@@ -157,7 +106,7 @@ class Pointed:
     def rate(self, loader, source, state, epoch):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pointed.py")
         words = [self.bench.python, script, loader, source, *map(str, (*MOST[state], WORKERS, epoch))]
-        return float(command(words, self.environment).split()[-1])
+        return float(output_of(words, TIMEOUT_S, self.environment).split()[-1])
 
     @contextlib.contextmanager
     def storage(self, state):

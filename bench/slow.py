@@ -15,6 +15,7 @@ the page cache as well: the ext4 tree's warm pass says how much.
 
 import os
 
+from cold import forget
 from measure import BenchError, back_memory, one_pass
 from photos import READER
 from sides import mounted, tars
@@ -34,14 +35,6 @@ def read_with_work(bench, target, samples, *options):
     options = ["--work", WORK, "--samples", str(samples), *options]
     result = one_pass(bench.yardstick, target, *options)
     return 100 * result["wait_share"], 100 * result["wait_share_later"]
-
-
-def forget(paths):
-    """Takes files out of the page cache, these alone: indexing leaves much of a shard there."""
-    for path in paths:
-        handle = os.open(path, os.O_RDONLY)
-        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(handle)
 
 
 class SlowStorage:
