@@ -10,22 +10,16 @@ mount, batches and order cost is what is missing to 1.
 import json
 import os
 import re
-import subprocess
 
+from child import output_of
 from measure import BenchError, back_memory, cache
 from sides import tars
 
 WORKERS = 2
+TIMEOUT_S = 900
 GOALS = {"ffcv": 2.2, "dali": 2.7, "torchvision": 4, "webdataset": 4.8}
 LIMIT_GOAL, MEMORY_GOAL = 0.8, 0.95
 OVERHEAD = re.compile(r"^(\w+=\S+).*by CPU, ([0-9.]+) \(([0-9.]+) - ([0-9.]+)\) by wall", re.MULTILINE)
-
-
-def run(command, timeout=900):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
-    if done.returncode:
-        raise BenchError(f"{' '.join(command)}: {done.stderr.strip().splitlines()[-1:] or done.returncode}")
-    return done.stdout
 
 
 class Loaders:
@@ -35,21 +29,21 @@ class Loaders:
         self.limit = bench.helper("decode-limit", "-ljpeg", "-lm", "-lpthread")
 
     def decode_limit(self):
-        return float(run([self.limit, str(WORKERS), self.tree]))
+        return float(output_of([self.limit, str(WORKERS), self.tree], TIMEOUT_S))
 
     def ours(self, path, *options):
         words = ["load", "--json", "--workers", str(WORKERS), "--rounds", "1", "--warm-up", "1", *options, path]
-        return json.loads(run([self.bench.yardstick, *words]))["paths"][0]["steps"][0]["samples_per_s"]
+        return json.loads(output_of([self.bench.yardstick, *words], TIMEOUT_S))["paths"][0]["steps"][0]["samples_per_s"]
 
     def other(self, name):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python-loaders.py")
-        return float(run([self.bench.python, script, name, self.bench.photos, str(WORKERS)]).split()[-1])
+        return float(output_of([self.bench.python, script, name, self.bench.photos, str(WORKERS)], TIMEOUT_S).split()[-1])
 
     def beside_memory(self, root):
         """The rates from a rank's folder and from its stream, each to that from memory, by the median of the rounds."""
         tool = os.path.join(self.bench.binary_dir, "load-overhead")
         folder = os.path.join(root, "current", "rank-0")
-        text = run([tool, self.tree, str(max(3, self.bench.rounds)), f"folder={folder}", f"stream={root}"])
+        text = output_of([tool, self.tree, str(max(3, self.bench.rounds)), f"folder={folder}", f"stream={root}"], TIMEOUT_S)
         return {match[0].partition("=")[0]: [float(part) for part in match[1:]] for match in OVERHEAD.findall(text)}
 
 
@@ -59,7 +53,7 @@ def find_others(work, report):
     for name in GOALS:
         try:
             rates[name] = [work.other(name)]
-        except (BenchError, subprocess.TimeoutExpired) as error:
+        except BenchError as error:
             report.leave_out(name, error)
     return rates
 

@@ -7,7 +7,7 @@ import dataclasses
 
 from draw import Bar, Panel, Row, svg, three
 
-SIDES = {"ours": "shufflefs", "other": "others"}
+SIDES = {"ours": "shufflefs", "other": "plain files and others"}
 POINTED = {"other": "on plain files or shards", "ours": "through the mount"}
 LOADERS = {
     "libshuffleload": "libshuffleload, in Python",
@@ -161,10 +161,10 @@ def waiting(measured):
 
 def blocks(measured):
     sides = {"order=torch": ("other", "order=torch"), "order=block": ("ours", "order=block")}
-    panels = [
-        panel(measured, "block", section, section.partition(": photographs, ")[2], "files/s", sides)
-        for section in measured.sections("block")
-    ]
+    panels = []
+    for section in measured.sections("block"):
+        title = section.partition(": photographs, ")[2].replace("as they come", "reading ahead")
+        panels.append(panel(measured, "block", section, title, "files/s", sides))
     return picture("Blocks beside torch's order", {"ours": "order=block", "other": "order=torch"}, panels)
 
 
