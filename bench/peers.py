@@ -167,11 +167,12 @@ def peers(bench, report):
                     rates[loader].append(work.both(loader, state, number))
                 except BenchError as error:
                     del rates[loader]
-                    report.leave_out(f"{loader}, {state}", error)
                     if isinstance(error, NotInstalled):
                         installed.remove(loader)
+                        report.leave_out(loader, error)
                     else:
                         bench.failures += 1
+                        report.leave_out(f"{loader}, {state}", error)
         for loader, pairs in rates.items():
             files, mounted = zip(*pairs, strict=True)
             report.add(f"{loader} on files", "images/s", files)

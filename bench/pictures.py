@@ -151,8 +151,8 @@ def waiting(measured):
     unit = "% of the time at work, not waiting"
     panels = []
     for section in measured.sections("slow"):
-        for working in ("computing", "sleeping"):
-            title = section.removeprefix("Slow storage: ").replace("works", f"works ({working})")
+        for working, works in (("computing", "computes"), ("sleeping", "sleeps")):
+            title = section.removeprefix("Slow storage: ").replace("works", works)
             own = {f"{working}, {name}": side for name, side in sides.items()}
             panels.append(panel(measured, "slow", section, title, unit, own, 100))
     legend = {"ours": "shufflefs", "other": "plain files", "limit": "plain files on the local disk"}
