@@ -20,7 +20,7 @@ EPOCHS = 3
 PYTHON = os.environ.get("LOADERS_PYTHON")
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def missing(modules):
     test = "import importlib.util as u, sys\nfor m in sys.argv[1:]:\n try: there = u.find_spec(m)\n" \
            " except ImportError: there = None\n if not there: print(m)"

@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import pictures  # noqa: E402
+import pictures
 
 BATCH, EPOCHS, WORKERS = 16, 3, 2
 

@@ -17,7 +17,7 @@ from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import pictures  # noqa: E402
+import pictures
 
 EPOCHS = 3
 

@@ -65,7 +65,7 @@ def needs_plain_build(test):
     return unittest.skipIf({"ASAN_OPTIONS", "TSAN_OPTIONS"} & set(os.environ), "a sanitizer's own memory grows")(test)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def can_be_nobody():
     """Can this process start another as uid 65534?"""
     if os.geteuid() or not shutil.which("setpriv"):

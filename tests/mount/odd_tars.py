@@ -287,7 +287,7 @@ def pax_unknown_records():
 @kind
 def gnu_long():
     deep = "deep/" * 60
-    tar = Tar(gnu).all("{0}a.jpg {0}a.cls".format(deep))
+    tar = Tar(gnu).all(f"{deep}a.jpg {deep}a.cls")
     return tar.put("b.jpg", tar.data[raw(deep + "a.jpg")], kind=b"1", link=deep + "a.jpg")
 
 

@@ -223,7 +223,8 @@ class BenchTool(MountCase):
     def test_usage_is_checked(self):
         tree = self.tree(1)
         for words in ([], ["--readers", "0", tree], ["--readers", "1,,2", tree], ["--split", "even", tree],
-                      ["--rounds", "0", tree], ["--rounds", "200000000", tree], ["--work", "1x", tree], ["--busy", tree], ["--order", "size", tree], ["--bogus", tree], ["-xh", tree],
+                      ["--rounds", "0", tree], ["--rounds", "200000000", tree], ["--work", "1x", tree], ["--busy", tree],
+                      ["--order", "size", tree], ["--bogus", tree], ["-xh", tree],
                       ["--baseline", "2", tree], ["--parts", "17", tree], ["--rounds"], ["--json=1", tree],
                       ["--fixed", "--count-listing", tree], ["--list-only", "--at-once", tree]):
             _, err = self.bench(*words, code=2)

@@ -85,7 +85,7 @@ class Labels(MountCase):
         members.append((b"last.jpg", b"x"))
         shard = tars.write_shard(self.tmp / "x.tar", members)
         place = str(self.tmp / "set.index")
-        prints = set()
+        prints, before = set(), None
         for turn in range(2):
             for key, label_of, classes in (("meta.label", lambda i: i * 5 % 7, 7), ("name", lambda i: i % 4, 4)):
                 mount = self.mount([shard], "label=json:%s,remainder=keep,index=%s" % (key, place))

@@ -116,8 +116,8 @@ class ReadAhead(MountCase):
                 self.assertEqual(mount.read("current", "rank-0", names[at]), data_set.data(order[at], "jpg"))
 
     def test_umount_while_pushing_ends_cleanly(self):
+        data_set = self.data(1500)
         for _ in range(5):
-            data_set = self.data(1500) if _ == 0 else data_set
             mount = self.mount(data_set.shards)
             names = [name for name in mount.list("current", "rank-0") if name.endswith("jpg")]
             for name in names[:40]:
