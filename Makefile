@@ -52,7 +52,7 @@ help:
 	@echo 'make test       install what is missing, build, run all tests (unit and mount; plain, ASan+UBSan, TSan)'
 	@echo 'make check      the plain unit and mount tests alone'
 	@echo 'make test-gpu   what only a machine with a GPU can show: build/gpu.md'
-	@echo 'make test-loaders  the recipes of docs/loaders.md, in a Python that it makes, or in LOADERS_PYTHON=PYTHON'
+	@echo 'make test-loaders  the recipes of docs/loaders.md, and the Python package beside torch, in a Python that it makes, or in LOADERS_PYTHON=PYTHON'
 	@echo 'make san        the sanitizer builds'"'"' tests alone'
 	@echo 'make lint       warnings as errors, clang-format, clang-tidy, cppcheck, and make lint-python'
 	@echo 'make lint-python  ruff and mypy, which it gets by pip into build/lint/venv'
@@ -151,8 +151,10 @@ test:
 
 # Without LOADERS_PYTHON: several GB of packages, once, in $(BUILD)/loaders-python.
 test-loaders: all $(BUILD)/libshuffleload.so
+	@scripts/install-deps loaders
 	$(Q)python=$(LOADERS_PYTHON); [ -n "$$python" ] || python=$$(scripts/loaders-python $(BUILD)/loaders-python) && \
-	    LOADERS_PYTHON=$$python tests/loaders/run.py --binary-dir $(BUILD) $(TEST_ARGS)
+	    LOADERS_PYTHON=$$python tests/loaders/run.py --binary-dir $(BUILD) $(TEST_ARGS) && \
+    { [ -n "$(TEST_ARGS)" ] || $$python tests/python/run.py --binary-dir $(BUILD); }
 
 lint:
 	@scripts/install-deps build lint

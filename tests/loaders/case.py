@@ -17,14 +17,22 @@ PAGE = "docs/loaders.md"
 # No number of processes, nor a batch of record.py, divides it.
 COUNT, SEED = 402, 7
 EPOCHS = 3
-PYTHON = os.environ.get("LOADERS_PYTHON")
+PYTHON = os.environ.get("LOADERS_PYTHON") and os.path.abspath(os.environ["LOADERS_PYTHON"])
+# The numbers of pictures in a file of their bare pixels.
+READ_PIXELS = "import sys, numpy, pictures\n" \
+              "for p in numpy.fromfile(sys.argv[1], numpy.uint8).reshape(-1, 48, 64, 3): print(pictures.number_of(p))"
+
+
+def python_of(name):
+    """The interpreter of an environment of its own inside of LOADERS_PYTHON's, for packages that cannot stand beside the rest."""
+    return str(pathlib.Path(PYTHON).parent.parent / name / "bin" / "python") if PYTHON else None
 
 
 @functools.cache
-def missing(modules):
+def missing(modules, python=PYTHON):
     test = "import importlib.util as u, sys\nfor m in sys.argv[1:]:\n try: there = u.find_spec(m)\n" \
            " except ImportError: there = None\n if not there: print(m)"
-    result = subprocess.run([PYTHON, "-c", test, *modules], stdout=subprocess.PIPE, text=True, check=True)
+    result = subprocess.run([python, "-c", test, *modules], stdout=subprocess.PIPE, text=True, check=True)
     return result.stdout.split()
 
 
@@ -39,12 +47,16 @@ def expected(rank=0, world=1, epochs=EPOCHS):
 
 
 class LoaderCase(MountCase):
+    runs = PYTHON  # the recipes
+
     def need(self, *modules):
         if not PYTHON:
             self.skipTest("needs LOADERS_PYTHON: make test-loaders")
-        gone = missing(modules)
+        if not os.path.exists(self.runs):
+            self.skipTest("no " + self.runs)
+        gone = missing(modules, self.runs)
         if gone:
-            self.skipTest("%s has no %s" % (PYTHON, ", ".join(gone)))
+            self.skipTest("%s has no %s" % (self.runs, ", ".join(gone)))
 
     def environment(self, **more):
         """Nothing is fetched, and nothing is kept outside of the test's folder."""
@@ -54,7 +66,7 @@ class LoaderCase(MountCase):
         return {**os.environ, **own, **more}
 
     def python(self, *arguments, patience=240, env=None):
-        result = harness.run([PYTHON, *arguments], patience, cwd=self.tmp, env=env or self.environment())
+        result = harness.run([self.runs, *arguments], patience, cwd=self.tmp, env=env or self.environment())
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         return result.stdout
 

@@ -1,7 +1,7 @@
 """Runs a recipe of docs/loaders.md, from the file RECIPE, as it is written there: record.py MOUNT NAME OUT SCRATCH [SLOW DELAY]
 
 What `train` is given is told apart by its pixels; OUT becomes a JSON list of [sample, label]. Runs in the Python that has the
-loaders. Under torchrun {rank} in NAME and OUT is the process's; rank SLOW takes DELAY seconds for each batch.
+loaders. Under torchrun, mpirun and srun {rank} in NAME and OUT is the process's; rank SLOW takes DELAY seconds for each batch.
 """
 import json
 import os
@@ -10,6 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import models
 import pictures
 
 BATCH, EPOCHS, WORKERS = 16, 3, 2
@@ -32,38 +33,28 @@ class Recorder:
         time.sleep(self.delay)
 
 
+def process():
+    """Rank and world, as text, by what a launcher gives: not asked of the package that is tested here."""
+    for names in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")):
+        if names[0] in os.environ:
+            return os.environ[names[0]], os.environ[names[1]]
+    return "0", "1"
+
+
 def main():
-    rank = os.environ.get("RANK", "0")
+    rank, world = process()
     mount, name, out, scratch = (word.replace("{rank}", rank) for word in sys.argv[1:5])
     recorder = Recorder(float(sys.argv[6]) if sys.argv[5:6] == [rank] else 0.0)
     recipe = {"mount": mount, "name": name, "batch": BATCH, "epochs": EPOCHS, "workers": WORKERS, "out": scratch,
               "transform": transform, "train": recorder.train,
-              "rank": int(rank), "world": int(os.environ.get("WORLD_SIZE", "1")), "__name__": "__main__"}
-    if os.environ.get("RECIPE_KERAS"):
-        recipe["model"] = keras_model(recorder)
+              "rank": int(rank), "world": int(world), "__name__": "__main__"}
+    if os.environ.get("RECIPE_MODEL"):
+        recipe.update(models.MAKERS[os.environ["RECIPE_MODEL"]](recorder))
     # torchrun gives its processes no standard input.
     text = pathlib.Path(os.environ["RECIPE"]).read_text(encoding="utf-8")
     exec(compile(text, "recipe", "exec"), recipe)  # pylint: disable=exec-used
     with open(out, "w", encoding="utf-8") as file:
         json.dump(recorder.seen, file)
-
-
-def keras_model(recorder):
-    """A model whose step is the recorder: fit itself asks for the batches."""
-    import keras
-
-    class Model(keras.Model):
-        def call(self, images):
-            return images
-
-        def train_step(self, data):
-            images, labels = data
-            recorder.train([image.numpy() for image in images], labels)
-            return {"loss": 0.0}
-
-    model = Model()
-    model.compile(run_eagerly=True)
-    return model
 
 
 if __name__ == "__main__":

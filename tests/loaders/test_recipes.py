@@ -3,7 +3,9 @@
 Recipes read rank 1 of 4, so that dealing and padding are seen too, but where the page says `rank-0-of-1`.
 """
 import json
+import os
 import re
+import subprocess
 import unittest
 
 import case
@@ -103,7 +105,12 @@ class Recipes(LoaderCase):
         self.assertEqual(labels, sorted(labels))
 
     @harness.limit(300)
-    def test_webdataset_with_workers(self):
+    def test_imagefolder_with_workers_that_persist(self):
+        mount = self.check("torchvision's ImageFolder with workers that persist", "torchvision")
+        self.assertEqual(mount.status()["repeated_epochs"], 0)
+
+    @harness.limit(300)
+    def test_webdataset_with_workers_that_persist(self):
         self.check("WebDataset", "torch", "webdataset")
 
     @harness.limit(300)
@@ -139,6 +146,8 @@ from streaming import StreamingDataset
 for sample in StreamingDataset(local=out, shuffle=False, batch_size=1):
     train([Image.open(BytesIO(sample["jpg"]))], [sample["cls"]])
 """
+        # It wants older packages than the others, so it has an environment of its own.
+        self.runs = case.python_of("mosaicml")
         self.need("streaming", "PIL")
         mount = self.photographs()
         seen = self.record(recipe("MosaicML's writer") + after, mount, "rank-0-of-1")
@@ -146,12 +155,51 @@ for sample in StreamingDataset(local=out, shuffle=False, batch_size=1):
 
     @harness.limit(300)
     def test_keras(self):
-        self.check("Keras", "keras", "torch", RECIPE_KERAS="1")
+        self.check("Keras", "keras", "torch", RECIPE_MODEL="keras")
 
     @harness.limit(300)
     def test_libshuffleload(self):
         self.check("libshuffleload", "numpy", PYTHONPATH=str(harness.ROOT / "python"),
                    SHUFFLELOAD_LIBRARY=harness.binary("libshuffleload.so"))
+
+    C = r"""
+#include <shuffleload.h>
+#include <stdio.h>
+#include <stdlib.h>
+static void train(const void *images, const int64_t *labels, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        printf("%lld\n", (long long)labels[i]);
+        fwrite((const unsigned char *)images + i * 48 * 64 * 3, 1, 48 * 64 * 3, stderr);
+    }
+}
+int main(int words, char **arguments)
+{
+    const char *rank = words > 2 ? arguments[1] : "";
+    uint64_t epochs = strtoull(arguments[2], NULL, 10);
+RECIPE
+    return status < 0;
+}
+"""
+
+    @harness.needs_program("cc")
+    @harness.limit(300)
+    def test_libshuffleload_in_c(self):
+        mount = self.photographs()
+        (self.tmp / "recipe.c").write_text(self.C.replace("RECIPE", recipe("libshuffleload in C")), encoding="utf-8")
+        library = harness.binary("libshuffleload.so")
+        built = harness.run(["cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-o", self.tmp / "recipe", self.tmp / "recipe.c",
+                             "-I", harness.ROOT / "loader", library, "-Wl,-rpath," + os.path.dirname(library)])
+        self.assertEqual(built.returncode, 0, built.stderr)
+        with open(self.tmp / "pixels", "wb") as pixels:
+            done = subprocess.run([self.tmp / "recipe", mount.path("current", NAME), str(case.EPOCHS)], check=False,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=pixels, timeout=100)
+        self.assertEqual(done.returncode, 0, (self.tmp / "pixels").read_bytes()[-200:])
+        labels = [int(line) for line in done.stdout.split()]
+        numbers = self.python("-c", case.READ_PIXELS, self.tmp / "pixels", env=self.environment(PYTHONPATH=str(case.HERE)))
+        seen = list(zip((int(number) for number in numbers.split()), labels))
+        self.assert_order(seen, expected(RANK, WORLD))
+        self.assertEqual(len(labels), len(seen))
 
     @harness.limit(300)
     def test_tf_data(self):

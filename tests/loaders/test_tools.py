@@ -100,14 +100,11 @@ class Pictures(case.LoaderCase):
         epochs = [self.frames(mount, epoch) for epoch in range(EPOCHS)]
         self.assertEqual(sum(epochs, []), [sample for sample, _ in case.expected(RANK, WORLD)])
 
-    READ = "import sys, numpy, pictures\n" \
-           "for p in numpy.fromfile(sys.argv[1], numpy.uint8).reshape(-1, 48, 64, 3): print(pictures.number_of(p))"
-
     def frames(self, mount, epoch):
         out = self.tmp / "out"
         out.unlink(missing_ok=True)
         result = harness.run(["bash", "-euc", recipe("ffmpeg", "rawvideo")], env={
             **os.environ, "mount": mount.where, "name": NAME, "epoch": str(epoch), "out": str(out)})
         self.assertEqual(result.returncode, 0, result.stderr)
-        numbers = self.python("-c", self.READ, out, env=self.environment(PYTHONPATH=str(case.HERE)))
+        numbers = self.python("-c", case.READ_PIXELS, out, env=self.environment(PYTHONPATH=str(case.HERE)))
         return [int(number) for number in numbers.split()]
