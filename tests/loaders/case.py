@@ -73,11 +73,11 @@ class LoaderCase(MountCase):
     def torchrun(self, processes, *arguments, **more):
         return self.python("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes, *arguments, **more)
 
-    def photographs(self, options=""):
+    def photographs(self, options="", scale=1):
         """A tree of pictures, packed as a user would, and mounted."""
         self.need("numpy", "PIL")
         tree = self.tmp / "tree"
-        self.python(HERE / "pictures.py", tree, COUNT)
+        self.python(HERE / "pictures.py", tree, COUNT, scale)
         result = harness.run([harness.binary("shufflefs-pack"), tree, "-o", self.tmp / "train-%06d.tar",
                               "--shard-count", "3"])
         self.assertEqual(result.returncode, 0, result.stderr)

@@ -57,21 +57,34 @@ class Jobs(LoaderCase):
     def train(self, setup, mount, out):
         script = self.tmp / ("%s.py" % out)
         script.write_text(setup, encoding="utf-8")
-        self.torchrun(WORLD, case.HERE / "train.py", script, self.tmp / "tree", mount.where, self.tmp / out)
+        environment = self.environment(PYTHONPATH=str(harness.ROOT / "python"),
+                                       SHUFFLELOAD_LIBRARY=harness.binary("libshuffleload.so"))
+        self.torchrun(WORLD, case.HERE / "train.py", script, self.tmp / "tree", mount.where, self.tmp / out, env=environment)
         return [json.loads((self.tmp / ("%s-%d.json" % (out, rank))).read_text(encoding="utf-8")) for rank in range(WORLD)]
 
-    @harness.limit(500)
+    @harness.limit(600)
     def test_training_on_the_mount_is_training_on_files_with_a_sampler_bit_for_bit(self):
+        """And through libshuffleload it is training on the same samples in the same order, with a decoder of its own."""
         self.need("torch", "torchvision")
-        mount = self.photographs()
+        mount = self.photographs(scale=8)
         whole_class = recipes.recipe("PyTorch", "class Rank").split("\ndata = ")[0]
         section = "What changes in a torch script"
-        files = self.train(recipe(section, "DistributedSampler"), mount, "files")
-        view = self.train(whole_class + "\n" + recipe(section, "Rank("), mount, "view")
+        jobs = {"files": self.train(recipe(section, "DistributedSampler"), mount, "files"),
+                "mount": self.train(whole_class + "\n" + recipe(section, "Rank("), mount, "view"),
+                "libshuffleload": self.train(recipe(section, "shuffleload"), mount, "own")}
+        for job in jobs.values():
+            for rank in range(WORLD):
+                self.assert_order(job[rank]["seen"], expected(rank, WORLD))
+            losses = [float.fromhex(loss) for loss in job[0]["losses"]]
+            self.assertLess(losses[-1], losses[0])
         for rank in range(WORLD):
-            self.assert_order(files[rank]["seen"], expected(rank, WORLD))
-            self.assert_order(view[rank]["seen"], expected(rank, WORLD))
-            self.assertEqual(files[rank]["losses"], view[rank]["losses"])
-        losses = [float.fromhex(loss) for loss in files[0]["losses"]]
-        self.assertLess(losses[-1], losses[0])
-        self.assertNotEqual(files[0]["losses"], files[1]["losses"])
+            self.assertEqual(jobs["files"][rank]["losses"], jobs["mount"][rank]["losses"])
+            self.assertEqual(len(jobs["files"][rank]["losses"]), len(jobs["libshuffleload"][rank]["losses"]))
+        self.assertNotEqual(jobs["files"][0]["losses"], jobs["files"][1]["losses"])
+        harness.note("samples/s of the job, without its first epoch, the first two with ColorJitter: " + ", ".join(
+            "%s %.0f" % (name, self.rate(job)) for name, job in jobs.items()))
+
+    @staticmethod
+    def rate(job):
+        """Of all processes, which wait for each other, in the epochs in which the workers are there already."""
+        return sum(len(rank["seen"]) for rank in job) * (EPOCHS - 1) / EPOCHS / max(sum(rank["seconds"][1:]) for rank in job)

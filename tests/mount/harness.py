@@ -264,6 +264,14 @@ def forget(paths):
         os.close(handle)
 
 
+NOTES = []
+
+
+def note(text):
+    """For the log of a run, beneath the test's line: a figure, say."""
+    NOTES.append(text)
+
+
 def run(command, patience=PATIENCE, **more):
     """subprocess.run with text output and a time limit."""
     more.setdefault("stdin", subprocess.DEVNULL)

@@ -48,7 +48,7 @@ def run_one(test, own, tag, seconds):
     test.run(result)
     faults = [text for _, text in result.failures + result.errors]
     skip = result.skipped[0][1] if result.skipped else None
-    (own / "outcome.json").write_text(json.dumps({"faults": faults, "skip": skip}), encoding="utf-8")
+    (own / "outcome.json").write_text(json.dumps({"faults": faults, "skip": skip, "notes": harness.NOTES}), encoding="utf-8")
 
 
 def end_group(process):
@@ -59,7 +59,7 @@ def end_group(process):
 
 
 def run_in_child(test, number, folder, options):
-    """Returns (faults, skip reason)."""
+    """Returns (faults, skip reason, notes)."""
     import harness
     tag = "%s.%03d" % (folder.name.split(".")[-1], number)
     own = folder / ("%03d" % number)
@@ -85,10 +85,10 @@ def run_in_child(test, number, folder, options):
         raise
     left = harness.clear_away(tag, own)
     end_group(process)
-    faults, skip = [], None
+    faults, skip, notes = [], None, []
     if outcome.exists() and not late:
         told = json.loads(outcome.read_text(encoding="utf-8"))
-        faults, skip = told["faults"], told["skip"]
+        faults, skip, notes = told["faults"], told["skip"], told["notes"]
     else:
         faults = ["over its limit of %g s" % seconds if late else "the test's process died: %s" % process.exitcode]
         faults.append((own / "output").read_text(errors="replace") if (own / "output").exists() else "")
@@ -96,7 +96,7 @@ def run_in_child(test, number, folder, options):
     faults += ["left behind: " + line for line in left]
     if not harness.mounts(tag):
         shutil.rmtree(own, ignore_errors=True)
-    return faults, skip
+    return faults, skip, notes
 
 
 def parse(arguments):
@@ -132,10 +132,12 @@ def main():
         failed = 1
     for number, test in enumerate(tests):
         start = time.monotonic()
-        faults, skip = run_in_child(test, number, folder, options)
+        faults, skip, notes = run_in_child(test, number, folder, options)
         word = "FAIL" if faults else "skip" if skip else "ok  "
         line = "%s  %s  %.2f s" % (word, test.id(), time.monotonic() - start)
         print(line + ("  (%s)" % skip if skip and not faults else ""), flush=True)
+        for text in notes:
+            print("      " + text, flush=True)
         for fault in faults:
             print("      " + fault.strip().replace("\n", "\n      "), flush=True)
         passed, failed, skipped = passed + (word == "ok  "), failed + (word == "FAIL"), skipped + (word == "skip")
