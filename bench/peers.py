@@ -150,7 +150,8 @@ class Pointed:
 def title(state):
     where = {"warm": "page cache warm", "cold": "from the local disk, cold", "slow": f"{DELAY_MS} ms a read"}[state]
     samples, seconds = MOST[state]
-    return f"Loaders pointed at the mount, {where}: crops of 224, {WORKERS} workers, {samples:,} photographs or {seconds} s"
+    of = f" of the first {SLOW_SHARDS} shards" if state == "slow" else ""
+    return f"Loaders pointed at the mount, {where}: crops of 224, {WORKERS} workers, {samples:,} photographs{of} or {seconds} s"
 
 
 def peers(bench, report):
