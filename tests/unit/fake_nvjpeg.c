@@ -320,18 +320,19 @@ static int batched_begin(void *handle, void *state, int count, int threads, int 
     return 0;
 }
 
-/* As the true one: it grows with what it is given, and is kept. Written to, as by a kernel. */
+/* It grows with what it is given, beside what it has, and is kept: so whether there is room hangs
+ * on what came before. Written to, as by a kernel. */
 static int grow(struct state *state, size_t bytes)
 {
     struct handle *handle = state->handle;
+    void *room;
 
     if (bytes <= state->room_bytes)
         return 0;
-    give_room(state);
-    if (handle->device.take(handle->device.context, &state->room, bytes, NULL)) {
-        state->room = NULL;
+    if (handle->device.take(handle->device.context, &room, bytes, NULL))
         return NVJPEG_ALLOCATOR_FAILURE;
-    }
+    give_room(state);
+    state->room = room;
     state->room_bytes = bytes;
     if (!fake_cuda_holds(state->room, bytes, 0))
         return misuse();
