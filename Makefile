@@ -66,8 +66,9 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
-# For a shared library that exports what it chooses to; and the same arithmetic on every machine.
-$(LOADER): CFLAGS_ALL += -fPIC -fvisibility=hidden -ffp-contract=off
+# For a shared library that exports what it chooses to; the same arithmetic on every machine, and the same bytes wherever it is
+# built: no folder's name in what is for debuggers.
+$(LOADER): CFLAGS_ALL += -fPIC -fvisibility=hidden -ffp-contract=off -ffile-prefix-map=$(CURDIR)=.
 
 $(BUILD)/image-%: $(BUILD)/tests/loader/image-%.o $(LOADER)
 	$(call say,LD,$@)

@@ -13,7 +13,8 @@ class ShuffleloadError(OSError):
     """
 
     def __str__(self) -> str:
-        return str(self.strerror)
+        # torch makes a worker's exception anew in its parent, of one text.
+        return str(self.strerror if self.strerror is not None else OSError.__str__(self))
 
 
 class ShuffleloadValueError(ShuffleloadError, ValueError):

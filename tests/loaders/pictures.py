@@ -1,8 +1,9 @@
 """A tree of small photographs that tell who they are: pictures.py FOLDER COUNT [SCALE]; and code_of(), which reads the number
 back of one that is 64 x 48.
 
-Each picture is SCALE (1) times 64 x 48, smooth colours with some noise, as photographs have; the two topmost rows of 8 x 8 blocks (times SCALE) are black
-or white, the bits of its number. JPEG keeps these whatever the quality. The classes are folders of unequal size.
+Each picture is SCALE (1) times 64 x 48, smooth colours with some noise, as photographs have; the two topmost rows of 8 x 8 blocks
+(times SCALE) are black or white, the bits of its number. JPEG keeps these whatever the quality. The classes are folders of
+unequal size.
 """
 import os
 import sys

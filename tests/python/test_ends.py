@@ -89,6 +89,24 @@ class Closed(Case):
             self.assertEqual(names["batch"].number, 1)
         names.clear()
 
+    def test_a_cell_that_failed_and_runs_again_leaves_at_most_the_loader_of_the_last_failure(self):
+        # As in a notebook, which keeps the last exception, and with its traceback all that the cell had.
+        cell = "loader = make()\nfor batch in loader:\n  images = batch.images.view()\n  raise ArithmeticError\n"
+        names = {"make": self.loader}
+        kept = None
+        for _ in range(5):
+            try:
+                exec(cell, names)
+            except ArithmeticError as error:
+                kept = error
+            gc.collect()
+            self.assertLessEqual(threads().count("sl-worker"), 4)
+            self.assertIsNotNone(kept)
+        kept = None
+        names.clear()
+        gc.collect()
+        self.assertEqual(threads(), [])
+
     def test_an_exception_in_the_loop_leaves_nothing(self):
         def train():
             for batch in self.loader():
@@ -392,6 +410,34 @@ class Forked(Case):
         """
         )
         self.runs(dedented(script), self.folder)
+
+    @case.needs_module("torch")
+    def test_a_worker_of_torchs_dataloader_reads_with_a_loader_of_its_own_and_is_told_of_its_parents(self):
+        script = (
+            BEGIN
+            + """
+        import torch
+        from torch.utils.data import DataLoader, IterableDataset
+        class Batches(IterableDataset):
+            def __init__(self, loader=None):
+                self.loader = loader
+            def __iter__(self):
+                for batch in self.loader or open_loader():
+                    yield torch.from_dlpack(batch.images).clone()[:, 0, 0, 0].tolist()
+        for persistent in (False, True):
+            rows = DataLoader(Batches(), batch_size=None, num_workers=1, persistent_workers=persistent)
+            for epoch in range(2):
+                assert sum(rows, []) == list(range(40)), epoch
+        parents = open_loader()
+        first = next(iter(parents))
+        try:
+            list(DataLoader(Batches(parents), batch_size=None, num_workers=1))
+        except OSError as error:
+            print("ShuffleloadError: the loader belongs to the process that forked" in str(error))
+        print(sum(len(batch) for batch in parents), first.row(3)[0])
+        """
+        )
+        self.assertEqual(self.runs(dedented(script), self.folder), "True\n40 3\n")
 
     def test_multiprocessing_tells_what_is_wrong(self):
         with self.loader() as loader:
