@@ -155,7 +155,7 @@ test-loaders: all $(BUILD)/libshuffleload.so
 	@scripts/install-deps loaders
 	$(Q)python=$(LOADERS_PYTHON); [ -n "$$python" ] || python=$$(scripts/loaders-python $(BUILD)/loaders-python) && \
 	    LOADERS_PYTHON=$$python tests/loaders/run.py --binary-dir $(BUILD) $(TEST_ARGS) && \
-    { [ -n "$(TEST_ARGS)" ] || $$python tests/python/run.py --binary-dir $(BUILD); }
+    { [ -n "$(TEST_ARGS)" ] || $$python tests/python/run.py --slow --binary-dir $(BUILD); }
 
 lint:
 	@scripts/install-deps build lint
