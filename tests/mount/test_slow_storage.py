@@ -150,14 +150,16 @@ class Fails(OnStorage):
                     self.read_right(mount, [position])
             status = self.rest(mount)
             self.assertGreaterEqual(status["errors"][bad_shard], len(bad))
-            # Nothing of them was ever in the page cache.
-            self.assertEqual((status["pushed_lost"], status["warnings"]), (0, []))
+            # Nothing of them was ever in the page cache. (Now and then a READ meets its file's push.)
+            self.assertLess(status["pushed_lost"], len(bad) / 10)
+            self.assertEqual(status["warnings"], [])
         mount.set_epoch(1)
         self.slow.forget()
         mount.list(*FOLDER)
         self.read_right(mount, range(self.n), epoch=1)
-        # The good shard's are in the page cache.
-        self.assertGreater(mount.status()["pushed_files"] - status["pushed_files"], len(bad) / 2)
+        # These, and not the good shard's once more, which are in the page cache.
+        pushed = mount.status()["pushed_files"] - status["pushed_files"]
+        self.assertTrue(len(bad) * 0.5 < pushed < len(bad) * 1.5, pushed)
 
     def test_storage_that_fails_now_and_then_costs_its_readers_an_error_and_no_more(self):
         mount = self.prepare(500, delay=1)
