@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <linux/aio_abi.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -25,7 +24,7 @@ void batch_close(struct batch *batch)
     free(batch);
 }
 
-static bool is_ready(struct batch *batch)
+bool batch_is_able(struct batch *batch)
 {
     if (!batch->context && !batch->fault && syscall(SYS_io_setup, BATCH_MOST, &batch->context))
         batch->fault = -errno;
@@ -72,7 +71,7 @@ void batch_read(struct batch *batch, struct batch_read *reads, size_t count)
         list[i] = &asked[i];
         reads[i].got = batch->fault ? batch->fault : -EAGAIN;
     }
-    if (!is_ready(batch))
+    if (!batch_is_able(batch))
         return;
     while (taken < count) {
         long got = syscall(SYS_io_submit, batch->context, (long)(count - taken), list + taken);

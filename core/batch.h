@@ -5,6 +5,7 @@
 #ifndef SHUFFLEFS_BATCH_H
 #define SHUFFLEFS_BATCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -16,6 +17,10 @@ struct batch; /* of one thread at a time */
 /* NULL: no memory. The kernel is asked at the first read. */
 struct batch *batch_open(void);
 void batch_close(struct batch *batch); /* NULL is fine */
+
+/* Whether the kernel does this here: some are built without it, some containers forbid it, and the
+ * machine may have given out all. Asks it once. */
+bool batch_is_able(struct batch *batch);
 
 struct batch_read {
     int fd; /* O_DIRECT */

@@ -524,11 +524,12 @@ void reader_read_pieces(struct reader *reader, struct batch *batch, struct reade
 {
     struct volley volley = {0};
     struct range range;
+    bool at_once = batch && count > 1 && batch_is_able(batch);
 
     for (size_t i = 0; i < count; i++) {
         struct reader_piece *piece = &pieces[i];
         piece->fault = aim_at(reader, piece, &range);
-        if (!piece->fault && !(batch && count > 1 && add_to_volley(reader, &volley, piece, &range)))
+        if (!piece->fault && !(at_once && add_to_volley(reader, &volley, piece, &range)))
             piece->fault = read_piece(reader, piece, &range);
     }
     if (volley.count)

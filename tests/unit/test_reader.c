@@ -9,10 +9,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static struct shard_folder folder;
@@ -409,6 +416,78 @@ Test(reader, gives_the_same_bytes_when_several_are_asked_for_at_once)
     for (size_t i = 0; i < COUNT; i++)
         free(bytes[i]);
     end();
+}
+
+/* Reads eight samples at once again and again, in a thread that may not ask for several reads at
+ * once; returns how many were wrong, or -1: that cannot be forbidden here. */
+static void *read_without_batches(void *context)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_setup, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    struct batch *batch = batch_open();
+    struct reader *reader = context;
+    char *buffers = aligned_alloc(READER_ALIGN, 8 * ROOM), *data[8];
+    struct reader_piece pieces[8];
+    uint64_t members[8];
+    intptr_t faults = 0;
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        faults = -1;
+    for (int round = 0; round < 10 && faults == 0; round++) {
+        for (size_t i = 0; i < 8; i++) {
+            members[i] = i;
+            pieces[i] = (struct reader_piece){.members = &members[i],
+                                              .count = 1,
+                                              .buffer = buffers + i * ROOM,
+                                              .room = ROOM,
+                                              .data = &data[i]};
+        }
+        reader_read_pieces(reader, batch, pieces, 8);
+        for (size_t i = 0; i < 8; i++)
+            faults += pieces[i].fault != 0 || memcmp(data[i], "sample ", 7) ||
+                      data[i][7] != '0' + (char)i;
+    }
+    batch_close(batch);
+    free(buffers);
+    return (void *)faults;
+}
+
+Test(reader, keeps_its_shards_open_where_several_cannot_be_asked_for_at_once)
+{
+    struct reader *reader;
+    struct inotify_event event;
+    pthread_t thread;
+    void *faults;
+    bool closed;
+    int watch = inotify_init1(IN_NONBLOCK);
+    char path[300];
+
+    begin();
+    folder_add_tar(&folder, "a.tar", "ustar",
+                   LIST("0.txt", "sample 0", "1.txt", "sample 1", "2.txt", "sample 2", "3.txt",
+                        "sample 3", "4.txt", "sample 4", "5.txt", "sample 5", "6.txt", "sample 6",
+                        "7.txt", "sample 7"));
+    cr_assert_eq(open_index(), 0);
+    cr_assert_eq(reader_open(&reader, set, 0, READER_DIRECT_ALWAYS), 0);
+    drop_from_cache();
+    snprintf(path, sizeof path, "%s/a.tar", folder.path);
+    cr_assert(inotify_add_watch(watch, path, IN_CLOSE_NOWRITE) >= 0);
+    cr_assert_eq(pthread_create(&thread, NULL, read_without_batches, reader), 0);
+    cr_assert_eq(pthread_join(thread, &faults), 0);
+    closed = read(watch, &event, sizeof event) > 0;
+    close(watch);
+    reader_close(reader);
+    end();
+    if ((intptr_t)faults == -1)
+        cr_skip_test("no seccomp filter can be set here");
+    cr_assert_eq((intptr_t)faults, 0);
+    cr_assert(!closed);
 }
 
 Test(reader, of_several_asked_for_at_once_only_those_of_the_changed_shard_fail)
