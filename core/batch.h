@@ -16,7 +16,8 @@ struct batch; /* of one thread at a time */
 
 /* NULL: no memory. The kernel is asked at the first read. */
 struct batch *batch_open(void);
-void batch_close(struct batch *batch); /* NULL is fine */
+/* NULL is fine. What the kernel has for it stays until the process ends. */
+void batch_close(struct batch *batch);
 
 /* Whether the kernel does this here: some are built without it, some containers forbid it, and the
  * machine may have given out all. Asks it once. */
