@@ -429,6 +429,7 @@ class Loader:
 
     @property
     def epoch(self) -> int:
+        """The epoch that batches are taken from."""
         return self.position().epoch
 
     def stats(self) -> Stats:
