@@ -13,7 +13,7 @@ from harness import MountCase, wait_until
 BENCH = harness.ROOT / "bench"
 sys.path.append(str(BENCH))
 
-import child  # noqa: E402, I001 (which is not known to be of this project)
+import child  # noqa: E402
 import cold  # noqa: E402
 import measure  # noqa: E402
 import pointed  # noqa: E402
