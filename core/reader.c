@@ -522,10 +522,11 @@ static void read_volley(struct reader *reader, struct batch *batch, struct volle
 void reader_read_pieces(struct reader *reader, struct batch *batch, struct reader_piece *pieces,
                         size_t count)
 {
-    struct volley volley = {0};
+    struct volley volley;
     struct range range;
     bool at_once = batch && count > 1 && batch_is_able(batch);
 
+    volley.count = 0; /* it is large, and mostly not needed: no more of it is set */
     for (size_t i = 0; i < count; i++) {
         struct reader_piece *piece = &pieces[i];
         piece->fault = aim_at(reader, piece, &range);
