@@ -14,12 +14,12 @@
 
 enum {
     DEPTH_MOST = 64,
-    LABEL_BESIDE = -2, /* in the .cls beside the sample */
-    CLS_MOST = 64,     /* bytes of a .cls that is an integer */
+    CLS_MOST = 64, /* bytes of a .cls that is an integer */
 };
 
 struct entry {
-    uint64_t name; /* offset in `names` */
+    uint64_t name : 63;  /* offset in `names` */
+    uint64_t beside : 1; /* the label is in the .cls beside the sample */
     int64_t label;
 };
 
@@ -59,7 +59,8 @@ static int add_name(struct catalog *catalog, const char *first, const char *seco
         to[before - 1] = '/';
     }
     memcpy(to + before, second, length - before);
-    catalog->entries[catalog->count++] = (struct entry){catalog->names_length, label};
+    catalog->entries[catalog->count++] = (struct entry){.name = catalog->names_length,
+                                                        .label = label};
     catalog->names_length += length;
     return 0;
 }
@@ -119,7 +120,7 @@ static int list_folder(struct catalog *catalog, const char *relative, int depth,
             type = S_ISDIR(stat_.st_mode) ? DT_DIR : S_ISREG(stat_.st_mode) ? DT_REG : DT_UNKNOWN;
         }
         if (type == DT_REG && !sample_is_litter(entry->d_name)) {
-            error = add_name(catalog, relative, entry->d_name, SAMPLE_NO_LABEL);
+            error = add_name(catalog, relative, entry->d_name, SL_NO_LABEL);
             if (error)
                 fault_set(fault, error, "no memory for the names of %llu files",
                           (unsigned long long)catalog->count);
@@ -232,7 +233,7 @@ static int pick_files(struct catalog *catalog, const struct settings *settings)
             !(settings->field_count && settings_takes(settings, sample_extension(name, false))))
             continue;
         if (sorted && find_beside(catalog, sorted, all, name) < all)
-            entry.label = LABEL_BESIDE;
+            entry.beside = true;
         catalog->entries[kept++] = entry;
     }
     catalog->count = kept;
@@ -265,7 +266,7 @@ static void pick_positions(struct catalog *catalog, const struct settings *setti
         }
         if (next == i) /* a name without an extension */
             next++;
-        content.label = labelled ? LABEL_BESIDE : SAMPLE_NO_LABEL;
+        content.beside = labelled;
         if (found)
             catalog->entries[kept++] = content;
     }
@@ -323,7 +324,7 @@ static int parse_line(char *line, int64_t *label)
 {
     char *blank, *end = line + strlen(line);
 
-    *label = SAMPLE_NO_LABEL;
+    *label = SL_NO_LABEL;
     while (end > line && (end[-1] == '\r' || end[-1] == ' ' || end[-1] == '\t'))
         *--end = '\0';
     if (*line == '#')
@@ -355,7 +356,7 @@ void catalog_take_labels(struct catalog *catalog, char *text, size_t length)
             end = text + length;
         *end = '\0';
         at = (size_t)(end - text) + 1;
-        if (parse_line(line, &label) || label == SAMPLE_NO_LABEL)
+        if (parse_line(line, &label) || label == SL_NO_LABEL)
             continue;
         base = strrchr(line, '/') ? strrchr(line, '/') + 1 : line;
         stem = (size_t)(sample_extension(base, false) - base);
@@ -365,8 +366,10 @@ void catalog_take_labels(struct catalog *catalog, char *text, size_t length)
         if (found == catalog->count)
             return;
         number = found;
-        if (strncmp(name_of(catalog, number), base, stem) == 0)
+        if (strncmp(name_of(catalog, number), base, stem) == 0) {
+            catalog->entries[number].beside = false;
             catalog->entries[number++].label = label;
+        }
     }
 }
 
@@ -378,7 +381,7 @@ static void find_labels(struct catalog *catalog, const char *folder)
     bool wanted = false;
 
     for (uint64_t i = 0; !wanted && i < catalog->count; i++)
-        wanted = catalog->entries[i].label == LABEL_BESIDE;
+        wanted = catalog->entries[i].beside;
     if (!wanted || snprintf(path, sizeof path, "%s.list", folder) >= (int)sizeof path ||
         read_text(path, &text, &length, NULL))
         return;
@@ -528,11 +531,15 @@ uint64_t catalog_count(const struct catalog *catalog)
     return catalog->count;
 }
 
-const char *catalog_name(const struct catalog *catalog, uint64_t number, int64_t *label)
+const char *catalog_name(const struct catalog *catalog, uint64_t number)
 {
-    if (label)
-        *label = catalog->entries[number].label;
     return name_of(catalog, number);
+}
+
+bool catalog_knows_label(const struct catalog *catalog, uint64_t number, int64_t *label)
+{
+    *label = catalog->entries[number].label;
+    return !catalog->entries[number].beside;
 }
 
 /* Of an error in reading a file: 0, it is the file's; else the error of what the file is on. A dead
@@ -580,7 +587,7 @@ static int64_t read_label(const struct catalog *catalog, const char *name, int *
 {
     char path[PATH_MAX + 8], text[CLS_MOST + 1];
     size_t stem = (size_t)(sample_extension(name, !catalog->grouped) - name);
-    int64_t label = SAMPLE_NO_LABEL;
+    int64_t label = SL_NO_LABEL;
     ssize_t length;
 
     if (stem + 4 > sizeof path)
@@ -598,7 +605,6 @@ void catalog_read(const struct catalog *catalog, uint64_t number, uint8_t *buffe
                   struct sample *sample)
 {
     const char *name = name_of(catalog, number);
-    int64_t label = catalog->entries[number].label;
     ssize_t got = read_file(catalog->folder, name, buffer, most);
     int error = got < 0 ? (int)got : 0;
 
@@ -606,12 +612,9 @@ void catalog_read(const struct catalog *catalog, uint64_t number, uint8_t *buffe
     sample->bytes = buffer;
     sample->size = got > 0 ? (size_t)got : 0;
     sample->error = got < 0 ? (int)got : (size_t)got > most ? -EFBIG : 0;
-    sample->label = label;
-    if (label == LABEL_BESIDE) {
-        sample->label = SAMPLE_NO_LABEL;
-        if (!error)
-            sample->label = read_label(catalog, name, &error);
-    }
+    sample->label = catalog->entries[number].label;
+    if (catalog->entries[number].beside && !error)
+        sample->label = read_label(catalog, name, &error);
     error = error ? lost_source(catalog, error) : 0;
     sample->lost = error < 0;
     if (error)

@@ -34,8 +34,9 @@ void catalog_take_labels(struct catalog *catalog, char *text, size_t length);
 void catalog_close(struct catalog *catalog); /* NULL is fine */
 
 uint64_t catalog_count(const struct catalog *catalog);
-/* Name and label as they are known without reading: -2 where the label is in a .cls. Any thread. */
-const char *catalog_name(const struct catalog *catalog, uint64_t number, int64_t *label);
+/* Name and label as they are known without reading; false: the label is in a .cls. Any thread. */
+const char *catalog_name(const struct catalog *catalog, uint64_t number);
+bool catalog_knows_label(const struct catalog *catalog, uint64_t number, int64_t *label);
 
 /* Reads sample `number` < count into `buffer` of `most` + 1 bytes; a larger one is -EFBIG. Fills
  * all of `sample`; sample->error tells how it went. Any thread. */

@@ -32,22 +32,25 @@ bool sample_parse_label(const char *text, size_t length, int64_t *label)
 {
     static const char blanks[] = " \t\r\n";
     uint64_t value = 0;
+    bool negative;
     size_t at = 0;
 
     while (at < length && text[at] && strchr(blanks, text[at]))
         at++;
+    negative = at < length && text[at] == '-';
+    at += negative;
     if (at == length || text[at] < '0' || text[at] > '9')
         return false;
-    for (; at < length && text[at] >= '0' && text[at] <= '9'; at++) {
-        if (value > ((uint64_t)INT64_MAX - 9) / 10)
+    for (; at < length && text[at] >= '0' && text[at] <= '9'; at++)
+        if (__builtin_mul_overflow(value, UINT64_C(10), &value) ||
+            __builtin_add_overflow(value, (uint64_t)(text[at] - '0'), &value))
             return false;
-        value = value * 10 + (uint64_t)(text[at] - '0');
-    }
     while (at < length && text[at] && strchr(blanks, text[at]))
         at++;
-    if (at != length)
+    /* The least 64-bit number is SL_NO_LABEL. */
+    if (at != length || value > INT64_MAX)
         return false;
-    *label = (int64_t)value;
+    *label = negative ? -(int64_t)value : (int64_t)value;
     return true;
 }
 

@@ -3,16 +3,18 @@
 #ifndef SHUFFLELOAD_SAMPLE_H
 #define SHUFFLELOAD_SAMPLE_H
 
+#include "shuffleload.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SAMPLE_NAME_ROOM = 256, SAMPLE_NO_LABEL = -1 };
+enum { SAMPLE_NAME_ROOM = 256 };
 
 struct sample {
     const uint8_t *bytes; /* the source's own, or the reader's buffer */
     size_t size;
-    int64_t label; /* SAMPLE_NO_LABEL: none */
+    int64_t label; /* SL_NO_LABEL: none */
     int error;     /* 0, or a negative errno: no bytes then */
     bool lost;     /* `error` is none of the sample's: what it is on is gone */
     char name[SAMPLE_NAME_ROOM];
@@ -26,7 +28,8 @@ void sample_set_name(struct sample *sample, const char *path);
  * starts no extension. */
 const char *sample_extension(const char *path, bool last);
 
-/* The text of a .cls: an integer with blanks around it. False: it is none, or negative. */
+/* The text of a .cls: an integer, perhaps with a '-' before it, and blanks around it. False: it is
+ * none, or one that an int64 does not hold; its least is taken too, as SL_NO_LABEL. */
 bool sample_parse_label(const char *text, size_t length, int64_t *label);
 
 /* Litter that is never a sample: ._NAME, __NAME__, and names that start with a dot. */

@@ -83,7 +83,7 @@ enum sl_source {
     SL_SOURCE_MOUNT_TAR = 2, /* a mount's root: its streams, epoch-E/rank-R-of-W.tar */
     SL_SOURCE_FOLDER = 3,    /* a folder and those in it, or a mount's rank folder */
     SL_SOURCE_TAR = 4,       /* a tar, read once from start to end */
-    SL_SOURCE_LIST = 5,      /* a text file: PATH, blank, integer LABEL a line */
+    SL_SOURCE_LIST = 5,      /* a text file: PATH, blank, LABEL a line, an integer of 64 bits */
 };
 
 /* What a batch holds. Sizes: N samples, C = 3 (red, green, blue), H rows, W columns. */
@@ -115,6 +115,10 @@ enum sl_bad {
     /* sl_next() returns an error where its batch would be. */
     SL_BAD_FAIL = 2,
 };
+
+/* The label of a sample that has none. Every other 64-bit integer, the negative ones too, can be a
+ * sample's: -1 and torch's ignore_index, -100, are what somebody wrote. */
+#define SL_NO_LABEL INT64_MIN
 
 /* Of one sample in a batch; below 0: a negative errno, why it is bad. -EBADMSG: damaged beyond
  * decoding; -ENOTSUP: a kind that is not decoded, or in a tar a link to another member, whose bytes
@@ -258,7 +262,7 @@ struct sl_batch {
     int64_t shape[4];
     int64_t strides[4]; /* in elements */
 
-    const int64_t *labels;  /* -1: the sample has none */
+    const int64_t *labels;  /* SL_NO_LABEL: the sample has none */
     const int64_t *lengths; /* bytes: of each sample, as far as it was kept; images: NULL */
     const uint8_t *mask;    /* bytes, where asked for: 1 in content, 0 in padding; as data's shape
                                and strides */

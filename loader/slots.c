@@ -200,7 +200,7 @@ static void clear_row(struct slots *slots, struct slot *slot, uint64_t row)
     memset(slot->data + row * bytes, 0, bytes);
     if (slot->mask)
         memset(slot->mask + row * bytes, 0, bytes);
-    slot->labels[row] = SAMPLE_NO_LABEL;
+    slot->labels[row] = SL_NO_LABEL;
     slot->lengths[row] = 0;
 }
 
@@ -279,7 +279,7 @@ void slots_settle(struct slots *slots, struct slot *slot, uint64_t asked, uint64
         }
         tally->damaged += slot->statuses[row] == SL_SAMPLE_DAMAGED;
         tally->cut += slot->statuses[row] == SL_SAMPLE_CUT;
-        tally->unlabelled += slot->labels[row] == SAMPLE_NO_LABEL;
+        tally->unlabelled += slot->labels[row] == SL_NO_LABEL;
     }
     tally->bad += bad;
     batch->asked = batch->count = asked;

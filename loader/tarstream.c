@@ -387,7 +387,7 @@ int tarstream_next(struct tarstream *stream, const struct tarstream_memory *memo
     int error;
 
     memset(sample, 0, sizeof *sample);
-    sample->label = SAMPLE_NO_LABEL;
+    sample->label = SL_NO_LABEL;
     if (!stream->archive) {
         error = begin(stream, fault);
         if (error)
@@ -415,7 +415,7 @@ int tarstream_next(struct tarstream *stream, const struct tarstream_memory *memo
             stream->key[length] = '\0';
             begun = true;
             labelled = false;
-            sample->label = SAMPLE_NO_LABEL;
+            sample->label = SL_NO_LABEL;
         }
         size = archive_entry_size(stream->pending);
         if (size < 0)

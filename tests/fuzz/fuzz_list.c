@@ -48,9 +48,9 @@ static void check(const struct catalog *catalog, size_t size)
 {
     for (uint64_t i = 0; i < catalog_count(catalog); i++) {
         int64_t label;
-        const char *name = catalog_name(catalog, i, &label);
+        const char *name = catalog_name(catalog, i);
 
-        if (!*name || strlen(name) > size || label < SAMPLE_NO_LABEL)
+        if (!*name || strlen(name) > size || !catalog_knows_label(catalog, i, &label))
             abort();
     }
 }

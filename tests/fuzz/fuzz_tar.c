@@ -81,7 +81,7 @@ static void read_all(struct tarstream *stream, const struct tarstream_memory *ro
 
     while ((result = tarstream_next(stream, room, &sample, &fault)) == 1) {
         if (!memchr(sample.name, '\0', sizeof sample.name) || !*sample.name || sample.size > most ||
-            sample.label < SAMPLE_NO_LABEL || sample.error > 0)
+            sample.error > 0)
             abort();
     }
     if (result > 0 || (result < 0 && result != -ECANCELED && !fault.text[0]))

@@ -93,7 +93,7 @@ Test(load_bad, a_bad_sample_is_left_out_and_shown_behind_the_good_ones)
     }
     for (int i = 5; i < 8; i++) {
         cr_assert(batch->statuses[i] < 0);
-        cr_assert_eq(batch->labels[i], -1);
+        cr_assert_eq(batch->labels[i], SL_NO_LABEL);
     }
     cr_assert(batch->positions[5] == 2 && batch->positions[6] == 3 && batch->positions[7] == 7);
     cr_assert_str_eq(batch->names[7], "007.jpg");

@@ -491,7 +491,7 @@ Test(load_misuse, a_list_s_bad_lines_are_named_by_their_number_or_their_path)
         {"p/000.jpg 1\np/001\0.jpg 2\n", 26, "line 2", -EBADMSG},
         {"\n\n# nothing\n", 0, "empty", -ENODATA},
         {"p/none.jpg 3\n", 0, "p/none.jpg", -ENOENT},
-        {"p/000.jpg -4\n", 0, "p/000.jpg -4", -ENOENT},
+        {"p/000.jpg +4\n", 0, "p/000.jpg +4", -ENOENT},
         {"p/000.jpg 99999999999999999999\n", 0, "99999999999999999999", -ENOENT},
     };
     struct sl_config config;
