@@ -24,7 +24,7 @@ from ._errors import (
     ShuffleloadPermissionError,
     ShuffleloadValueError,
 )
-from ._library import version
+from ._library import NO_LABEL, version
 from ._loader import Loader, Position, Stats
 from ._settings import Bad, Crop, Decode, Output, Source, Status
 
@@ -37,6 +37,7 @@ __all__ = [
     "Crop",
     "Decode",
     "Loader",
+    "NO_LABEL",
     "Output",
     "Position",
     "RepeatedEpochWarning",

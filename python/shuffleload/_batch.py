@@ -99,7 +99,7 @@ class Batch:
 
     @property
     def labels(self) -> Array:
-        """int64, N; -1: the sample has none."""
+        """int64, N, as they were given, also negative ones; NO_LABEL: the sample has none."""
         return self._row_of(_library.ARRAY_LABELS, self._struct.labels, _array.INT64, self.count)
 
     def _row_of(self, which: int, address: int, element: _array.ElementType, count: int) -> Array:

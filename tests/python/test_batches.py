@@ -52,6 +52,16 @@ class Content(Case):
                 at += len(batch)
             self.assertEqual(at, self.pictures)
 
+    def test_negative_labels_are_labels_and_a_missing_one_is_none_of_them(self):
+        texts = {0: b"-1", 1: b"-100", 2: b"0", 3: b"none", 4: b"-9223372036854775807"}
+        for number, text in texts.items():
+            (self.folder / f"{number:03}.cls").write_bytes(text)
+        (self.folder / "005.cls").unlink()
+        with self.loader() as loader:
+            labels = next(iter(loader)).labels.tolist()
+            self.assertEqual(labels, [-1, -100, 0, shuffleload.NO_LABEL, 1 - 2**63, shuffleload.NO_LABEL, 60, 70])
+            self.assertEqual(shuffleload.NO_LABEL, -(2**63))
+
     def test_floats_are_normalised_and_in_planes(self):
         with self.loader(output="float32_nchw", mean=(0, 0.5, 0), deviation=(1, 0.5, 2)) as loader:
             batch = next(iter(loader))
