@@ -96,7 +96,8 @@ static void settle(struct pipeline *pipeline, struct slot *slot, struct tally *t
 {
     uint64_t rows = pipeline->settings.config.batch_size;
     uint64_t first = slot->batch.number * rows, asked = slot->done;
-    uint64_t after = pipeline->at.base + (first + asked) * pipeline->place.world;
+    uint64_t after = place_after(&pipeline->place, &pipeline->at, first + asked,
+                                 first + asked == pipeline->total);
     struct backend_arrays arrays = {slot->data, slot->mask, slot->labels, slot->lengths,
                                     slot->sources};
     struct fault fault = {""};
@@ -139,7 +140,7 @@ static int make_row(struct pipeline *pipeline, struct worker *worker, struct slo
                     uint64_t number, struct fault *fault)
 {
     uint64_t rows = pipeline->settings.config.batch_size;
-    uint64_t position = pipeline->at.base + pipeline->place.rank + number * pipeline->place.world;
+    uint64_t position = place_position(&pipeline->place, &pipeline->at, number);
 
     if (pipeline->catalog) {
         struct sample sample;

@@ -191,7 +191,8 @@ int sl_position(struct sl_loader *loader, struct sl_position *position)
     lock = &loader->batches.pipeline.lock;
     pthread_mutex_lock(lock);
     now.epoch = pipeline->epoch;
-    now.after = pipeline->at.base + pipeline->rows_delivered * pipeline->place.world;
+    now.after = place_after(&pipeline->place, &pipeline->at, pipeline->rows_delivered,
+                            pipeline->rows_delivered == pipeline->total);
     now.taken = pipeline->rows_delivered;
     now.batches_taken = pipeline->delivered;
     if (pipeline->total != UINT64_MAX) {

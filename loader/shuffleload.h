@@ -81,9 +81,13 @@ enum sl_source {
     SL_SOURCE_AUTO = 0,
     SL_SOURCE_MOUNT = 1,     /* a mount's root: rank folders, epoch-E/rank-R-of-W */
     SL_SOURCE_MOUNT_TAR = 2, /* a mount's root: its streams, epoch-E/rank-R-of-W.tar */
-    SL_SOURCE_FOLDER = 3,    /* a folder and those in it, or a mount's rank folder */
-    SL_SOURCE_TAR = 4,       /* a tar, read once from start to end */
-    SL_SOURCE_LIST = 5,      /* a text file: PATH, blank, LABEL a line, an integer of 64 bits */
+    /* A folder and those in it; or a mount's rank folder, rank-R[-of-W][.part-K-of-M[.by-B]] or its
+     * .keys, under current/ or epoch-E/: the same of another epoch is then found by itself (.tar
+     * and .list are as good). A mount's other folders are refused: those that have all ranks, and
+     * .classes, which have an order of their own. */
+    SL_SOURCE_FOLDER = 3,
+    SL_SOURCE_TAR = 4,  /* a tar, read once from start to end */
+    SL_SOURCE_LIST = 5, /* a text file: PATH, blank, LABEL a line, an integer of 64 bits */
 };
 
 /* What a batch holds. Sizes: N samples, C = 3 (red, green, blue), H rows, W columns. */
@@ -374,7 +378,9 @@ SL_API int sl_set_epoch(struct sl_loader *loader, uint64_t epoch);
  * no error; past it is one (-EINVAL), of a tar from sl_next(), as its end is not known before. */
 SL_API int sl_seek(struct sl_loader *loader, uint64_t epoch, uint64_t after);
 
-/* For a checkpoint. The members are in step on all ranks that took as many batches. */
+/* For a checkpoint. The members are in step on all ranks that took as many batches; and so are they
+ * on all parts of ranks (rank-R.part-K-of-M.by-B): `after` is where the job is once each part has
+ * taken as many, and where batches end within runs of B, the last end of a run before. */
 struct sl_position {
     size_t size; /* sizeof(struct sl_position), set by the caller */
     uint64_t epoch;

@@ -113,6 +113,70 @@ class Loader(MountCase):
         self.assertEqual(mount.read(".control", "epoch"), b"0\n")
         self.assertEqual(mount.status()["epoch"], before["epoch"])
 
+    def part_of(self, order, part, parts, run):
+        """Places in a rank's order that are a part's."""
+        return [i for i in range(len(order)) if i // run % parts == part]
+
+    def test_set_epoch_finds_the_same_view_and_part_of_the_new_epoch(self):
+        mount = self.mount(self.set.shards, "world=2")
+        for folder, name, part in (("current", "rank-1.keys", (0, 1, 1)), ("epoch-0", "rank-1-of-2.keys", (0, 1, 1)),
+                                   *(("current", "rank-1.part-1-of-3.by-4" + view, (1, 3, 4))
+                                     for view in ("", ".keys", ".list", ".tar")),
+                                   ("epoch-0", "rank-1.part-0-of-2", (0, 2, 1)), ("current", "rank-1.part-0-of-1.by-5", (0, 1, 5))):
+            with self.subTest(name=name):
+                samples = self.dump(mount.path(folder, name), epochs="0,3", batch_size=4)
+                for epoch in (0, 3):
+                    order = torch_order.rank_order(self.N, 2, 1, epoch=epoch)
+                    places = self.part_of(order, *part)
+                    mine = [s for s in samples if s.epoch == epoch]
+                    self.assertEqual([s.hash for s in mine], [self.known[order[i]] for i in places])
+                    self.assertEqual([s.label for s in mine], [self.label(order[i]) for i in places])
+                    self.assertEqual([s.position for s in mine], [1 + 2 * i for i in places])
+                self.assertEqual(len(samples), sum(s.epoch in (0, 3) for s in samples))
+                self.assertEqual({s.status for s in samples}, {0})
+        self.assertEqual(mount.read(".control", "epoch"), b"0\n")
+
+    def test_parts_go_on_from_where_all_of_them_are(self):
+        mount = self.mount(self.set.shards, "world=2")
+        # Each of 3 parts of 2 ranks has done 2 runs of 4: a job of any other shape goes on from there.
+        for part in range(3):
+            self.dump(mount.path("current", "rank-0.part-%d-of-3.by-4" % part), batch_size=4, leave=2)
+            self.assertEqual(self.epochs[0][1], 2 * 4 * 3 * 2)
+        rest = self.dump(mount.where, rank=0, world=1, after=48)
+        self.assertEqual([s.hash for s in rest], [self.known[i] for i in torch_order.rank_order(self.N, 1, 0)[48:]])
+        for view in ("", ".tar"):
+            tail = torch_order.rank_order(self.N, 1, 0)[24:]
+            samples = self.dump(mount.path("current", "rank-1.part-0-of-2.by-4" + view), after=24, batch_size=4)
+            dealt = (tail + tail[:len(tail) % 2])[1::2]
+            self.assertEqual([s.hash for s in samples],
+                             [self.known[dealt[i]] for i in self.part_of(dealt, 0, 2, 4)])
+            # At the end of a part whose last run is cut, that run counts as whole.
+            self.assertEqual(self.epochs[0][1] % (2 * 2 * 4), 24 % 16)
+        # An order without such a prefix: whole runs of each part.
+        mount = self.mount(self.set.shards, "world=2,order=contiguous")
+        path = mount.path("current", "rank-1.part-1-of-2.by-4")
+        whole = [s.hash for s in self.dump(path, batch_size=4)]
+        self.assertEqual([s.hash for s in self.dump(path, after=32, batch_size=4)], whole[8:])
+        self.dump(path, code=1, after=24)
+        self.assertIn("multiples of a run of each of its ranks' parts, 16", self.said)
+
+    def test_folders_that_are_no_ranks_order_are_refused_and_name_one_that_is(self):
+        mount = self.mount(self.set.shards, "world=3,label=shard")
+        mixed = mount.path("current", "rank-1.classes")
+        for path, part in ((mount.path("current"), "open one of them, as %s/rank-0" % mount.path("current")),
+                           (mount.path("epoch-0"), "as %s/rank-0" % mount.path("epoch-0")),
+                           (mount.path("epoch-7"), "as %s/rank-0" % mount.path("epoch-7")),
+                           (mixed, "open %s," % mount.path("current", "rank-1")),
+                           (os.path.join(mixed, os.listdir(mixed)[0]), "open %s," % mount.path("current", "rank-1")),
+                           (mount.path("epoch-2", "rank-1.part-0-of-2.by-8.classes"),
+                            "open %s," % mount.path("epoch-2", "rank-1.part-0-of-2.by-8")),
+                           (mount.path("epoch-0", "rank-1.after-30.part-0-of-2"), "config.after")):
+            with self.subTest(path=path):
+                self.dump(path, code=1)
+                self.assertIn(part, self.said)
+        self.dump(mount.where, code=1, source=SOURCE["folder"])
+        self.assertIn("is a mount's root", self.said)
+
     def test_the_epoch_of_current_is_its_own(self):
         mount = self.mount(self.set.shards, "world=2")
         mount.set_epoch(5)
