@@ -408,7 +408,8 @@ struct sl_stats {
 
     uint64_t workers_ns;
     uint64_t wait_storage_ns;  /* blocked in reads, or waiting for the stream's reader */
-    uint64_t read_ns;          /* copying bytes in, system calls */
+    uint64_t read_ns;          /* copying bytes in, system calls; as in the stages below, with what
+                                  others had of the core meanwhile */
     uint64_t decode_ns;        /* entropy decoding to pixels; bytes: collating */
     uint64_t resize_ns;        /* crop, resize and flip */
     uint64_t normalise_ns;     /* to floats */

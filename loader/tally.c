@@ -2,6 +2,7 @@
 #include "tally.h"
 
 #include <string.h>
+#include <sys/resource.h>
 
 void tally_move(struct tally *to, struct tally *from)
 {
@@ -29,4 +30,12 @@ uint64_t tally_now(void)
 uint64_t tally_thread_now(void)
 {
     return now(CLOCK_THREAD_CPUTIME_ID);
+}
+
+uint64_t tally_thread_blocks(void)
+{
+    struct rusage used;
+
+    getrusage(RUSAGE_THREAD, &used);
+    return (uint64_t)used.ru_nvcsw;
 }

@@ -21,4 +21,8 @@ void tally_move(struct tally *to, struct tally *from);
 uint64_t tally_now(void);        /* the monotonic clock */
 uint64_t tally_thread_now(void); /* CPU time of this thread */
 
+/* How often this thread has let go of its core to wait for something. A core that another thread
+ * took from it does not count, nor does the wait to get one back. */
+uint64_t tally_thread_blocks(void);
+
 #endif

@@ -14,6 +14,8 @@ enum { PAGE = 4096 };
 /* A read that lets go of the CPU for longer than this waited for storage, not for the lock of a
  * page. */
 #define WAITED_NS 100000
+/* Away from the CPU for longer than this in a read, and it is worth a system call to know why. */
+#define ASKED_NS 20000
 
 static void fill_recipe(struct image_recipe *recipe, const struct sl_config *config)
 {
@@ -87,13 +89,18 @@ void worker_close(struct worker *worker)
 void worker_read(struct worker *worker, const struct catalog *catalog, uint64_t number,
                  struct sample *sample)
 {
-    uint64_t start = tally_now(), start_cpu = tally_thread_now(), took, worked;
+    uint64_t blocks = tally_thread_blocks(), took, worked;
+    uint64_t start = tally_now(), start_cpu = tally_thread_now();
 
     catalog_read(catalog, number, worker->buffer, worker->settings->config.file_most, sample);
     took = tally_now() - start;
     worked = tally_thread_now() - start_cpu;
     /* The two clocks tick differently. */
     if (worked > took)
+        worked = took;
+    /* Who never let go of the core did not wait for storage: others had it meanwhile, as they may
+     * in decoding. */
+    if (took - worked > ASKED_NS && tally_thread_blocks() == blocks)
         worked = took;
     worker->tally.read_ns += worked;
     worker->tally.wait_storage_ns += took - worked;

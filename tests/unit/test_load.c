@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -468,6 +470,69 @@ static uint64_t resident(void)
 
 /* Long with UNIT_SOAK_STEPS=20000. Sanitizers keep what is freed for a while: only the plain build
  * is judged. */
+static void *spin(void *stop)
+{
+    while (!__atomic_load_n((bool *)stop, __ATOMIC_RELAXED))
+        ;
+    return NULL;
+}
+
+/* Reads of files in the page cache wait for nothing, however long they take beside others that have
+ * the core. */
+Test(load, a_worker_without_a_core_does_not_wait_for_storage)
+{
+    enum { FILES = 100, ROWS = 30000, SPINNERS = 3, LINE = 8 };
+    struct sl_stats stats = {.size = sizeof stats};
+    struct sl_config config;
+    struct sl_loader *loader;
+    pthread_t spinners[SPINNERS];
+    bool stop = false;
+    cpu_set_t before, one;
+    char *list = malloc(ROWS * LINE + 1);
+
+    load_folder_make(&folder);
+    for (int i = 0; i < ROWS; i++) {
+        snprintf(list + i * LINE, LINE + 1, "%03d.txt\n", i % FILES);
+        if (i < FILES) {
+            list[i * LINE + LINE - 1] = '\0';
+            load_write(&folder, list + i * LINE, "text", 4);
+            list[i * LINE + LINE - 1] = '\n';
+        }
+    }
+    load_write(&folder, "all.list", list, ROWS * LINE);
+    free(list);
+    /* Room for the whole epoch: the worker never waits for the consumer. */
+    config = load_config(load_path(&folder, "all.list"));
+    config.output = SL_BYTES;
+    config.length_most = 64;
+    config.batch_size = 1000;
+    config.prefetch = ROWS / 1000;
+    config.workers = 1;
+    cr_assert_eq(sched_getaffinity(0, sizeof before, &before), 0);
+    CPU_ZERO(&one);
+    for (int core = 0; CPU_COUNT(&one) == 0; core++)
+        if (CPU_ISSET(core, &before))
+            CPU_SET(core, &one);
+    /* Threads start where the one that makes them may run. */
+    cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
+    for (int i = 0; i < SPINNERS; i++)
+        cr_assert_eq(pthread_create(&spinners[i], NULL, spin, &stop), 0);
+    loader = load_open(&config);
+    cr_assert_eq(sched_setaffinity(0, sizeof before, &before), 0);
+    load_epoch(loader, 0);
+    cr_assert_eq(sl_stats(loader, &stats), 0);
+    sl_close(loader);
+    __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+    for (int i = 0; i < SPINNERS; i++)
+        pthread_join(spinners[i], NULL);
+    load_folder_remove(&folder);
+    cr_assert_eq(stats.samples, ROWS);
+    cr_assert(stats.wait_storage_ns < (stats.wait_storage_ns + stats.read_ns) / 4,
+              "of %.3f s in reads %.3f s waiting for storage",
+              (double)(stats.wait_storage_ns + stats.read_ns) / 1e9,
+              (double)stats.wait_storage_ns / 1e9);
+}
+
 Test(load, memory_does_not_grow_with_time, .timeout = 3600)
 {
     const char *text = getenv("UNIT_SOAK_STEPS");
