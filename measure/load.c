@@ -59,7 +59,7 @@ static int one_pass(const struct load_options *options, const char *path, int wo
     struct sl_stats stats = {.size = sizeof stats};
     struct sl_loader *loader;
     struct sl_batch *batch;
-    double start = clock_now_s(), cpu;
+    double start = clock_now_s(), cpu, fed;
     int status;
 
     *pass = (struct load_pass){0};
@@ -90,6 +90,9 @@ static int one_pass(const struct load_options *options, const char *path, int wo
     }
     pass->seconds = clock_now_s() - start;
     pass->cpu_seconds = cpu_now() - cpu;
+    pass->core_wait_seconds = machine_core_wait("sl-worker");
+    if (pass->core_wait_seconds >= 0 && (fed = machine_core_wait("sl-feeder")) > 0)
+        pass->core_wait_seconds += fed;
     sl_stats(loader, &stats);
     fill_stages(pass, &stats);
     *workers_used = (int)stats.workers;

@@ -58,6 +58,10 @@ static struct load_pass sum_of(const struct load_result *result)
         sum.open_seconds += pass->open_seconds;
         sum.cpu_seconds += pass->cpu_seconds;
         sum.workers_seconds += pass->workers_seconds;
+        if (pass->core_wait_seconds < 0 || sum.core_wait_seconds < 0)
+            sum.core_wait_seconds = -1;
+        else
+            sum.core_wait_seconds += pass->core_wait_seconds;
         for (int stage = 0; stage < LOAD_STAGES; stage++)
             sum.stages[stage] += pass->stages[stage];
     }
@@ -95,18 +99,51 @@ static void add(char *text, size_t room, const char *format, ...)
     va_end(arguments);
 }
 
+/* Seconds that workers took for what is no waiting. */
+static double working_of(const struct load_pass *sum)
+{
+    return sum->workers_seconds * (1 - share(sum, LOAD_WAIT_STORAGE) -
+                                   share(sum, LOAD_WAIT_CONSUMER) - share(sum, LOAD_IDLE));
+}
+
+/* The share of the workers' time that went by while no core was free for them. It is in all stages,
+ * and a worker that waits for a stream whose reader has no core waits for a core, too. Where the
+ * kernel does not tell: what workers took for work beyond the CPU time they got. */
+static double core_wait(const struct load_pass *sum)
+{
+    double waited = sum->core_wait_seconds;
+
+    if (waited < 0)
+        waited = working_of(sum) - sum->cpu_seconds;
+    if (sum->workers_seconds <= 0 || waited <= 0)
+        return 0;
+    return waited < sum->workers_seconds ? waited / sum->workers_seconds : 1;
+}
+
 /* More than this much of the workers' time in one place, and it is what limits. */
 #define MUCH 0.3
+
+static const char *cores_limit(const struct machine *machine, const struct load_result *result,
+                               const struct load_pass *sum, char *text, size_t room)
+{
+    add(text, room,
+        "Cores limit: %d worker%s on %d core%s got %.2f cores; other programs, or each other, "
+        "had the rest, and %.0f %% of the workers' time went by without one. ",
+        result->workers, result->workers == 1 ? "" : "s", machine->cores,
+        machine->cores == 1 ? "" : "s", sum->seconds > 0 ? sum->cpu_seconds / sum->seconds : 0,
+        100 * core_wait(sum));
+    if (result->workers > machine->cores)
+        add(text, room, "More workers than cores gain nothing. ");
+    add(text, room, "Free the cores or add some.");
+    return "cores";
+}
 
 static const char *find_limit(const struct machine *machine, const struct load_result *result,
                               const struct load_pass *sum, char *text, size_t room)
 {
     double storage = share(sum, LOAD_WAIT_STORAGE) + share(sum, LOAD_READ);
     double making = share(sum, LOAD_DECODE) + share(sum, LOAD_RESIZE) + share(sum, LOAD_NORMALISE);
-    double cores_busy = sum->seconds > 0 ? sum->cpu_seconds / sum->seconds : 0;
-    double working = sum->workers_seconds *
-                     (1 - share(sum, LOAD_WAIT_STORAGE) - share(sum, LOAD_WAIT_CONSUMER) -
-                      share(sum, LOAD_IDLE));
+    double working = working_of(sum), waited = core_wait(sum);
 
     if (share(sum, LOAD_WAIT_CONSUMER) > MUCH) {
         add(text, room,
@@ -115,6 +152,9 @@ static const char *find_limit(const struct machine *machine, const struct load_r
             100 * share(sum, LOAD_WAIT_CONSUMER));
         return "consumer";
     }
+    /* On a busy machine reads take long too, and so does whoever answers them. */
+    if (waited > MUCH && waited > share(sum, LOAD_WAIT_STORAGE) / 2)
+        return cores_limit(machine, result, sum, text, room);
     if (storage > MUCH && storage > making / 2) {
         add(text, room,
             "Storage limits: of the workers' time %.0f %% went into waiting for reads and %.0f %% "
@@ -131,17 +171,8 @@ static const char *find_limit(const struct machine *machine, const struct load_r
         return "pipeline";
     }
     /* What workers took for work against the CPU time they got. */
-    if (working > 0 && sum->cpu_seconds < 0.85 * working) {
-        add(text, room,
-            "Cores limit: %d worker%s on %d core%s got %.2f cores; other programs, or each other, "
-            "had the rest. ",
-            result->workers, result->workers == 1 ? "" : "s", machine->cores,
-            machine->cores == 1 ? "" : "s", cores_busy);
-        if (result->workers > machine->cores)
-            add(text, room, "More workers than cores gain nothing. ");
-        add(text, room, "Free the cores or add some.");
-        return "cores";
-    }
+    if (working > 0 && sum->cpu_seconds < 0.85 * working)
+        return cores_limit(machine, result, sum, text, room);
     add(text, room,
         "Decoding limits: %.0f %% of the workers' time is decoding, %.0f %% resizing, %.0f %% "
         "normalising. ",
@@ -305,6 +336,8 @@ static json_t *result_to_json(const struct load_result *result)
                      "samples_per_s_most", rate.most, "batches_per_s", sum.batches / seconds,
                      "bytes_per_s", sum.bytes / seconds, "cores", sum.cpu_seconds / seconds, "bad",
                      sum.bad);
+    json_object_set_new(root, "core_wait",
+                        sum.core_wait_seconds < 0 ? json_null() : json_real(core_wait(&sum)));
     json_object_set_new(root, "device", json_string(device_text(result, device, sizeof device)));
     json_object_set_new(root, "device_decoded", json_real(sum.device_decoded));
     json_object_set_new(root, "fallbacks", json_real(sum.fallbacks));

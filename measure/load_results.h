@@ -27,6 +27,8 @@ struct load_pass {
     double seconds, open_seconds;
     double cpu_seconds; /* of the process, in the pass */
     double workers_seconds;
+    double core_wait_seconds;   /* workers, or a stream's reader, were ready to run and had no core;
+                                   below 0: not known */
     double stages[LOAD_STAGES]; /* seconds of workers */
     int device;                 /* batches were made on: as sl_batch has it */
     double device_decoded, fallbacks;

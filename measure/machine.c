@@ -3,8 +3,10 @@
 
 #include "../core/text.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +52,45 @@ void machine_look(struct machine *machine)
         machine->memory_bytes = (uint64_t)info.totalram * info.mem_unit;
     if (getloadavg(&machine->load, 1) < 1)
         machine->load = 0;
+}
+
+/* The first line of a thread's file; false: it has ended, or there is no such file. */
+static bool read_line(char *line, int room, const char *thread, const char *name)
+{
+    char path[64];
+    FILE *file;
+    bool got;
+
+    if (snprintf(path, sizeof path, "/proc/self/task/%s/%s", thread, name) >= (int)sizeof path)
+        return false;
+    file = fopen(path, "re");
+    if (!file)
+        return false;
+    got = fgets(line, room, file) != NULL;
+    fclose(file);
+    return got;
+}
+
+double machine_core_wait(const char *prefix)
+{
+    DIR *threads = opendir("/proc/self/task");
+    struct dirent *entry;
+    char line[128], *rest;
+    double waited = 0;
+    bool told = false;
+
+    while (threads && (entry = readdir(threads))) {
+        if (entry->d_name[0] == '.' || !read_line(line, sizeof line, entry->d_name, "comm") ||
+            strncmp(line, prefix, strlen(prefix)) != 0 ||
+            !read_line(line, sizeof line, entry->d_name, "schedstat"))
+            continue;
+        /* Nanoseconds that it ran, and that it waited to; all 0 in a kernel that does not count. */
+        told |= strtoull(line, &rest, 10) > 0;
+        waited += (double)strtoull(rest, NULL, 10) / 1e9;
+    }
+    if (threads)
+        closedir(threads);
+    return told ? waited : -1;
 }
 
 char *machine_file_system(char *text, int room, const char *path)

@@ -14,6 +14,10 @@ struct machine {
 
 void machine_look(struct machine *machine);
 
+/* Seconds that threads of this process, of those that live still and whose names start with
+ * `prefix`, were ready to run and had no core. Below 0: the kernel does not tell. */
+double machine_core_wait(const char *prefix);
+
 /* The type of the file system that `path` stands on, `unknown` where it cannot be told. Returns
  * `text`, of `room` bytes. */
 char *machine_file_system(char *text, int room, const char *path);
