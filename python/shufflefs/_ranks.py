@@ -16,12 +16,13 @@ class _Launcher(NamedTuple):
     world: str
 
 
-#: In this order: torchrun may have been started by Slurm or MPI, and then knows better.
+#: From the inside out: torchrun may have been started by MPI or Slurm, and MPI by Slurm. What is inside inherits the variables
+#: of what started it, and those tell of that: SLURM_PROCID is 0 in all that mpirun starts in a batch job.
 _LAUNCHERS = (
     _Launcher("torchrun", "RANK", "WORLD_SIZE"),
-    _Launcher("Slurm", "SLURM_PROCID", "SLURM_NTASKS"),
     _Launcher("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     _Launcher("PMI (MPICH, Intel MPI)", "PMI_RANK", "PMI_SIZE"),
+    _Launcher("Slurm", "SLURM_PROCID", "SLURM_NTASKS"),
 )
 
 
@@ -32,12 +33,49 @@ def _number(environment: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
+def _in_slurm_step(environment: Mapping[str, str]) -> bool:
+    """Has srun started the process? A batch script, and what it starts by itself, has SLURM_PROCID=0 too, which says nothing
+    about them; the numbers of steps that are none are the last ones below 2^32."""
+    text = environment.get("SLURM_STEP_ID", "")
+    return text.isascii() and text.isdigit() and int(text) < 2**32 - 16
+
+
+def _refuse_another_rank(environment: Mapping[str, str], chosen: _Launcher, rank: int, world: int) -> None:
+    """Launchers one inside the other number differently, each its own processes. Where that cannot be, it is a mistake that
+    would have several processes read one rank: RANK that was set by hand (no torchrun has left its TORCHELASTIC_RUN_ID), of a
+    world as large as the launcher's, with other numbers in it; and PMIx's rank, which comes without a world, of a process
+    that has no more than its batch job's variables."""
+    if chosen.name == "torchrun" and "TORCHELASTIC_RUN_ID" not in environment:
+        for other in _LAUNCHERS[1:]:
+            if other.name == "Slurm" and not _in_slurm_step(environment):
+                continue
+            if other.rank in environment and other.world in environment:
+                theirs = _number(environment, other.rank)
+                if _number(environment, other.world) == world and theirs != rank:
+                    raise ValueError(
+                        f"{chosen.rank} is {rank} in the environment, and {other.rank} {theirs}, both of {world}: RANK was set by "
+                        f"hand, as in a batch script, to another rank than {other.name}'s"
+                    )
+                break
+    if chosen.name == "Slurm" and "PMIX_RANK" in environment:
+        theirs = _number(environment, "PMIX_RANK")
+        if theirs != rank:
+            raise ValueError(
+                f"{chosen.rank} is {rank} in the environment, and PMIX_RANK {theirs}: something in the job has started this "
+                "process, and does not tell its world; set RANK and WORLD_SIZE"
+            )
+
+
 def rank_and_world(environment: Optional[Mapping[str, str]] = None) -> Tuple[int, int]:
     """(rank, world) of this process, out of the first of these that is in the environment (None: os.environ):
 
-    RANK and WORLD_SIZE (torchrun and its like); SLURM_PROCID and SLURM_NTASKS (srun); OMPI_COMM_WORLD_RANK and
-    OMPI_COMM_WORLD_SIZE (Open MPI's mpirun); PMI_RANK and PMI_SIZE (MPICH, Intel MPI). None of them: (0, 1). The rank's
-    variable decides which launcher it is: one without its world is a ValueError, not rank 0 of 1; so is a rank beyond it.
+    RANK and WORLD_SIZE (torchrun and its like); OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE (Open MPI's mpirun); PMI_RANK
+    and PMI_SIZE (MPICH, Intel MPI); SLURM_PROCID and SLURM_NTASKS (srun). None of them: (0, 1). The rank's variable decides
+    which launcher it is: one without its world is a ValueError, not rank 0 of 1; so is a rank beyond it. So mpirun counts
+    before the Slurm job that it is in, whose variables its processes inherit.
+
+    ValueError also for two ranks of which one must be a mistake: RANK set by hand, in a world as large as that of MPI or
+    Slurm, to another rank than theirs; PMIX_RANK other than Slurm's.
 
     That is the global rank: with tensor or pipeline parallelism take the data-parallel group's instead.
     """
@@ -50,6 +88,7 @@ def rank_and_world(environment: Optional[Mapping[str, str]] = None) -> Tuple[int
         rank, world = _number(environment, launcher.rank), _number(environment, launcher.world)
         if rank >= world:
             raise ValueError(f"{launcher.rank} is {rank} in the environment, and {launcher.world} {world}")
+        _refuse_another_rank(environment, launcher, rank, world)
         return rank, world
     return 0, 1
 

@@ -45,7 +45,7 @@ def prepare(options, folder):
         TMPDIR=folder,
         XDG_CACHE_HOME=os.path.join(folder, "cache"),
     )
-    for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
+    for name in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"):
         os.environ.pop(name, None)
     tempfile.tempdir = folder
     # Who was started in the background of a shell ignores it, and so would the tests' interpreters.

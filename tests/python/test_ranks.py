@@ -15,11 +15,48 @@ class Ranks(Case):
     pictures = 0
 
     def test_each_launcher_tells_and_the_first_in_the_order_counts(self):
-        launchers = [(TORCHRUN, (3, 8)), (SLURM, (5, 16)), (OPEN_MPI, (1, 2)), (PMI, (0, 4)), ({}, (0, 1))]
+        launchers = [(TORCHRUN, (3, 8)), (OPEN_MPI, (1, 2)), (PMI, (0, 4)), (SLURM, (5, 16)), ({}, (0, 1))]
         for number, (variables, expected) in enumerate(launchers):
             self.assertEqual(shufflefs.rank_and_world(variables), expected)
             later = {name: value for others, _ in launchers[number + 1 :] for name, value in others.items()}
             self.assertEqual(shufflefs.rank_and_world({**later, **variables}), expected if variables else (0, 1))
+
+    def test_mpirun_in_a_slurm_batch_job_is_mpiruns_rank_and_not_the_batch_scripts(self):
+        for tasks in ("4", "1"):
+            batch = {"SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_NTASKS": tasks}
+            for rank in range(4):
+                for prefix in ("OMPI_COMM_WORLD_", "PMI_"):
+                    started = {f"{prefix}RANK": str(rank), f"{prefix}SIZE": "4", "PMIX_RANK": str(rank)}
+                    self.assertEqual(shufflefs.rank_and_world({**batch, **started}), (rank, 4))
+        # A batch script without --ntasks has no SLURM_NTASKS.
+        batch = {"SLURM_PROCID": "0", "OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"}
+        self.assertEqual(shufflefs.rank_and_world(batch), (3, 4))
+
+    def test_srun_with_pmi_is_one_rank_by_two_names(self):
+        own = {"SLURM_PROCID": "5", "SLURM_NTASKS": "16", "PMI_RANK": "5", "PMI_SIZE": "16", "PMIX_RANK": "5"}
+        self.assertEqual(shufflefs.rank_and_world(own), (5, 16))
+        del own["PMI_RANK"], own["PMI_SIZE"]
+        self.assertEqual(shufflefs.rank_and_world(own), (5, 16))
+
+    def test_two_ranks_of_which_one_is_a_mistake_are_both_named(self):
+        srun = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "0"}
+        by_hand = {"RANK": "0", "WORLD_SIZE": "8"}
+        for variables, words in (
+            ({**srun, **by_hand}, "^RANK is 0 .* SLURM_PROCID 5, both of 8"),
+            ({"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "8", **by_hand}, "^RANK is 0 .* OMPI_COMM_WORLD_RANK 3"),
+            ({**srun, "SLURM_PROCID": "0", "PMIX_RANK": "3"}, "SLURM_PROCID is 0 .* PMIX_RANK 3"),
+        ):
+            with self.assertRaisesRegex(ValueError, words):
+                shufflefs.rank_and_world(variables)
+        # torchrun, one on each node, deals ranks as its processes come.
+        self.assertEqual(shufflefs.rank_and_world({**srun, **by_hand, "TORCHELASTIC_RUN_ID": "none"}), (0, 8))
+        # A batch script that starts processes by itself.
+        for step in ({}, {"SLURM_STEP_ID": str(2**32 - 5)}):
+            batch = {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", **step}
+            self.assertEqual(shufflefs.rank_and_world({**batch, "RANK": "3", "WORLD_SIZE": "8"}), (3, 8))
+        # RANK of MPI's rank, in a batch job.
+        own = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "8", "RANK": "3", "WORLD_SIZE": "8"}
+        self.assertEqual(shufflefs.rank_and_world({**srun, **own}), (3, 8))
 
     def test_the_environment_is_the_processs_own_where_none_is_given(self):
         self.addCleanup(os.environ.pop, "RANK")
