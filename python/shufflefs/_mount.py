@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -13,7 +14,7 @@ import threading
 import time
 import weakref
 from types import TracebackType
-from typing import IO, Any, Dict, List, Optional, Sequence, Type, Union
+from typing import IO, Any, Dict, Iterable, List, Optional, Sequence, SupportsFloat, Type, Union
 
 _Path = Union[str, "os.PathLike[str]"]
 
@@ -41,11 +42,11 @@ class Mount(os.PathLike):  # type: ignore[type-arg]
     process without a handler does not: see mount().
     """
 
-    def __init__(self, path: str, made_folder: bool, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
+    def __init__(self, path: str, ending: _Ending) -> None:
         self.path = path
-        self._errors = errors
-        self._process = process
-        self._finalizer = weakref.finalize(self, _end, process, path, made_folder, os.getpid())
+        self._ending = ending
+        self._process = ending.process
+        weakref.finalize(self, ending)
 
     def __fspath__(self) -> str:
         return self.path
@@ -54,11 +55,11 @@ class Mount(os.PathLike):  # type: ignore[type-arg]
         return self.path
 
     def __repr__(self) -> str:
-        return f"<shufflefs.Mount {self.path!r}{'' if self._finalizer.alive else ' (unmounted)'}>"
+        return f"<shufflefs.Mount {self.path!r}{' (unmounted)' if self._ending.done else ''}>"
 
     def messages(self) -> List[str]:
         """The program's messages so far: warnings, and what readers ran into."""
-        return _lines(self._errors)
+        return self._ending.lines()
 
     def status(self) -> Dict[str, Any]:
         """.control/status: see the README, "The status"."""
@@ -72,10 +73,16 @@ class Mount(os.PathLike):  # type: ignore[type-arg]
             return file.read().strip()
 
     def unmount(self) -> None:
-        """Unmounts, and waits for the program's end. Files that are open in it stop answering. Twice is once. MountError:
-        it ended otherwise than in order; unmounted it is all the same."""
-        code = self._finalizer()
-        if code:
+        """Unmounts, and waits for the program's end. Files that are open in it stop answering. Twice is once. A
+        KeyboardInterrupt comes through when it is done; after two of them in a row call this again, and it goes on.
+
+        MountError: it ended otherwise than in order; unmounted it is all the same. Or, with another text: the dead mount
+        cannot be taken away; this may be called again then."""
+        if self._ending.done:
+            return
+        self._ending.wait()
+        code = self._process.returncode
+        if self._ending.done and code:
             raise MountError(f"shufflefs at {self.path} ended with {code}", code, self.messages())
 
     def __enter__(self) -> Mount:
@@ -87,7 +94,95 @@ class Mount(os.PathLike):  # type: ignore[type-arg]
         if error is None:
             self.unmount()
         else:
-            self._finalizer()
+            self._ending.wait()
+
+
+class _Ending:
+    """The end of the program, of its mount, and of the folder where one was made. It happens once, however often and from
+    wherever it is asked for; what an exception has cut short, the next call goes on with. It is the starting process's: in a
+    child of fork() nothing happens."""
+
+    def __init__(self, path: str, made_folder: bool, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
+        self.done = False
+        self.path = path
+        self.process = process
+        self._made_folder = made_folder
+        self._errors = errors
+        self._lines: List[str] = []  # once that file is closed
+        self._owner = os.getpid()
+        self._lock = threading.RLock()  # of what follows, and of who ends it
+        self._inside = False
+
+    def lines(self) -> List[str]:
+        """What the program has written."""
+        return self._lines if self._errors.closed else _lines(self._errors)
+
+    def __call__(self) -> None:
+        """Here and now, as the end of the interpreter or of a Mount that nobody has any more wants it: no thread can be started
+        then."""
+        if os.getpid() != self._owner:
+            self._errors.close()
+            self.process.returncode = 0  # it is none of this process's children, and nothing to warn of
+            return
+        try:
+            self._end()
+        except BaseException:
+            self._end()
+            raise
+
+    def wait(self) -> None:
+        """In a thread of its own, where no exception out of a signal handler arrives; and waits for it, whatever happens
+        here."""
+        if os.getpid() != self._owner:
+            return
+        failed: List[BaseException] = []
+        ended = threading.Event()
+
+        def end() -> None:
+            try:
+                self._end()
+            except BaseException as error:
+                failed.append(error)
+            finally:
+                ended.set()
+
+        try:
+            thread = threading.Thread(target=end, name="shufflefs-end")
+            try:
+                thread.start()
+            except RuntimeError:  # no more threads, as at the interpreter's end
+                end()
+            ended.wait()
+        except BaseException:
+            self._end()  # waits for the thread, or does what is left
+            raise
+        if failed:
+            raise failed[0]
+
+    def _end(self) -> None:
+        with self._lock:
+            if self.done or self._inside:
+                return
+            self._inside = True
+            try:
+                if self.process.poll() is None:
+                    self.process.terminate()
+                    try:
+                        self.process.wait(_PATIENCE)
+                    except subprocess.TimeoutExpired:
+                        self.process.kill()
+                        self.process.wait()
+                if self.process.returncode:
+                    _take_away_dead(self.path)
+                if self._made_folder:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.rmdir(self.path)
+                if not self._errors.closed:
+                    self._lines = _lines(self._errors)
+                    self._errors.close()
+                self.done = True
+            finally:
+                self._inside = False
 
 
 def _lines(errors: IO[bytes]) -> List[str]:
@@ -96,31 +191,38 @@ def _lines(errors: IO[bytes]) -> List[str]:
     return os.pread(handle, os.fstat(handle).st_size, 0).decode("utf-8", "replace").splitlines()
 
 
-def _end(process: subprocess.Popen[bytes], path: str, made_folder: bool, owner: int) -> Optional[int]:
-    """Ends the program, and with it the mount. Returns its exit code."""
-    if os.getpid() != owner:
-        return None  # a child of fork(): the mount is its parent's
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            _detach(path)
-    if made_folder:
-        try:
-            os.rmdir(path)
-        except OSError:
-            _detach(path)  # a dead mount
-            os.rmdir(path)
-    return process.returncode
+def _is_dead(path: str) -> bool:
+    """Is a mount there whose program is gone? A stat() alone may be answered from what the kernel remembers."""
+    try:
+        os.scandir(path).close()
+    except OSError as error:
+        return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
+    return False
 
 
-def _detach(path: str) -> None:
-    """Takes a dead mount away."""
+def _is_shufflefs(path: str) -> bool:
+    """Is the mount there, the topmost one, of this kind?"""
+    point = os.fsencode(os.path.realpath(path))
+    for old, new in ((b"\\", b"\\134"), (b" ", b"\\040"), (b"\t", b"\\011"), (b"\n", b"\\012")):
+        point = point.replace(old, new)
+    with open("/proc/self/mounts", "rb") as lines:
+        types = [fields[2] for fields in map(bytes.split, lines) if fields[1] == point]
+    return types[-1:] == [b"fuse.shufflefs"]
+
+
+def _take_away_dead(path: str) -> None:
+    """Takes the mount away that a program which did not end in order has left. What answers there is another one's, as is a
+    dead mount of another kind, at which the program could not mount."""
+    if not _is_dead(path) or not _is_shufflefs(path):
+        return
     command = ["umount", "-l", path] if os.geteuid() == 0 else ["fusermount3", "-uz", path]
-    subprocess.run(command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    except OSError as error:
+        raise MountError(f"a dead mount is at {path}, and {command[0]} cannot be started: {error.strerror}") from None
+    if _is_dead(path):
+        said = done.stderr.decode("utf-8", "replace").splitlines()
+        raise MountError(f"a dead mount is at {path}, and {command[0]} does not take it away:", None, said)
 
 
 def _option(name: str, value: object) -> str:
@@ -131,24 +233,67 @@ def _option(name: str, value: object) -> str:
 
 
 def _find_program(program: Optional[_Path]) -> str:
-    named = program or os.environ.get("SHUFFLEFS_PROGRAM")
-    found = shutil.which(os.fspath(named) if named else "shufflefs")
+    named = _path_text("program", program) if program is not None else os.environ.get("SHUFFLEFS_PROGRAM")
+    found = shutil.which(named or "shufflefs")
     if not found:
         raise MountError(
-            f"no program {os.fspath(named)!r}" if named else "no program shufflefs in PATH: install it, or name it by program="
+            f"no program {named!r}" if named else "no program shufflefs in PATH: install it, or name it by program="
         )
     return found
 
 
-def _answers(path: str, before: int) -> bool:
-    """Is there another file system than before, and does it answer?"""
+def _fingerprint_device(path: str) -> Optional[int]:
+    """The device of the mount that answers there; None: none does."""
     try:
-        if os.stat(path).st_dev == before:
-            return False
         with open(os.path.join(path, ".control", "fingerprint"), encoding="ascii") as file:
-            return bool(file.read())
+            return os.fstat(file.fileno()).st_dev if file.read() else None
     except OSError:
-        return False
+        return None
+
+
+class _Answer:
+    """Does the mount that is being made answer? What answers there already, of another process, is none of it. The device alone
+    would not tell: its number is used again, and that of a dead mount is remembered by the kernel."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._before = _fingerprint_device(path)
+
+    def __bool__(self) -> bool:
+        now = _fingerprint_device(self._path)
+        if now is None:
+            self._before = None  # what was there is gone
+        return now is not None and now != self._before
+
+
+def _path_text(name: str, value: object, more: str = "") -> str:
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{name} is {value!r}: a path is wanted, as text or a path object{more}")
+    text = os.fspath(value)
+    if not isinstance(text, str):
+        raise TypeError(f"{name} is {value!r}: its path is {text!r}, and text is wanted")
+    if "\0" in text:
+        raise ValueError(f"{name} is {text!r}: it has a zero byte in it")
+    return text
+
+
+def _words(shards: object) -> List[str]:
+    """SHARDS, one or several."""
+    more = ", or several of them"
+    if isinstance(shards, (str, bytes, os.PathLike)) or not isinstance(shards, Iterable):
+        return [_path_text("shards", shards, more)]
+    return [_path_text(f"shards[{number}]", word) for number, word in enumerate(shards)]
+
+
+def _seconds(timeout: object) -> Optional[float]:
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, SupportsFloat):
+        raise TypeError(f"timeout is {timeout!r}: seconds are wanted, or None")
+    seconds = float(timeout)
+    if not seconds >= 0:
+        raise ValueError(f"timeout is {timeout!r}: seconds from 0 up are wanted, or None")
+    return seconds
 
 
 def mount(
@@ -182,27 +327,43 @@ def mount(
 
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the same for signal.SIGHUP
     """
-    words = [shards] if isinstance(shards, (str, os.PathLike)) else list(shards)
+    words = _words(shards)
+    seconds = _seconds(timeout)
     texts = [_option(name, value) for name, value in options.items() if value is not None and value is not False]
     command = [_find_program(program), "-f"]
     if texts:
         command += ["-o", ",".join(texts)]
-    path = os.path.abspath(os.fspath(mountpoint)) if mountpoint is not None else tempfile.mkdtemp(prefix="shufflefs-")
-    command += ["--", *[os.fspath(word) for word in words], path]
-    errors = tempfile.TemporaryFile()
+    own = None if mountpoint is None else os.path.abspath(_path_text("mountpoint", mountpoint))
+    path = own or tempfile.mkdtemp(prefix="shufflefs-")
+    command += ["--", *words, path]
     started: List[subprocess.Popen[bytes]] = []
+    errors: Optional[IO[bytes]] = None
     try:
-        before = os.stat(path).st_dev
+        errors = tempfile.TemporaryFile()
+        if own:
+            _look_at(own)
+        answer = _Answer(path)
         _start(command, errors, started)
-        _wait(started[0], path, before, timeout, errors)
-        return Mount(path, mountpoint is None, started[0], errors)
+        _wait(started[0], path, answer, seconds, errors)
+        return Mount(path, _Ending(path, not own, started[0], errors))
     except BaseException:
-        if started:
-            _end(started[0], path, mountpoint is None, os.getpid())
-        elif mountpoint is None:
-            os.rmdir(path)
-        errors.close()
+        if started and errors:
+            _Ending(path, not own, started[0], errors).wait()
+        else:
+            if errors:
+                errors.close()
+            if not own:
+                os.rmdir(path)
         raise
+
+
+def _look_at(path: str) -> None:
+    """OSError: there is nothing to mount at. A dead mount is no fault: the program takes it away."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTCONN, errno.ECONNABORTED):
+            raise
 
 
 def _start(command: List[str], errors: IO[bytes], started: List[subprocess.Popen[bytes]]) -> None:
@@ -233,16 +394,16 @@ def _start(command: List[str], errors: IO[bytes], started: List[subprocess.Popen
         raise failed[0]
 
 
-def _wait(process: subprocess.Popen[bytes], path: str, before: int, timeout: Optional[float], errors: IO[bytes]) -> None:
+def _wait(process: subprocess.Popen[bytes], path: str, answer: _Answer, timeout: Optional[float], errors: IO[bytes]) -> None:
     """Until the mount answers."""
     end = None if timeout is None else time.monotonic() + timeout
     pause = 0.001
-    while not _answers(path, before):
+    while not answer:
         code = process.poll()
         if code is not None:
             what = f"a signal, {signal.Signals(-code).name}" if code < 0 else str(code)
             raise MountError(f"shufflefs ended with {what}:", code, _lines(errors))
         if end is not None and time.monotonic() > end:
-            raise MountError(f"shufflefs has not mounted {path} within {timeout} s", None, _lines(errors))
+            raise MountError(f"shufflefs has not mounted {path} within {timeout:g} s", None, _lines(errors))
         time.sleep(pause)
         pause = min(2 * pause, 0.05)

@@ -175,6 +175,109 @@ class Mounts(OnMounts):
         self.assertEqual(self.mounts(), [])
         self.assertFalse(os.path.exists(mount.path))
 
+    def test_a_dead_mount_at_a_place_of_ones_own_goes_and_the_place_is_good_again(self):
+        point = self.tmp / "a point, with\\odd name"
+        point.mkdir()
+        for _ in range(2):
+            mount = shufflefs.mount(self.set.shards, point, timeout=60)
+            mount._process.kill()
+            with self.assertRaises(shufflefs.MountError) as told:
+                mount.unmount()
+            self.assertEqual(told.exception.code, -signal.SIGKILL)
+            self.assertEqual(self.mounts(), [])
+            self.assertEqual(os.listdir(point), [])
+            self.assertIn("unmounted", repr(mount))
+
+    def test_a_mount_over_a_dead_one_answers_and_the_dead_ones_end_leaves_it(self):
+        point = self.tmp / "point"
+        point.mkdir()
+        dead = shufflefs.mount(self.set.shards, point)
+        dead._process.kill()
+        dead._process.wait()
+        with shufflefs.mount(self.set.shards, point, timeout=60, seed=3) as mount:
+            self.assertEqual(mount.status()["seed"], 3)
+            with self.assertRaises(shufflefs.MountError):
+                dead.unmount()
+            self.assertEqual(mount.status()["seed"], 3)
+        self.assertEqual(self.mounts(), [])
+
+    def test_a_mount_that_answers_is_not_mounted_over_nor_taken_for_a_new_one(self):
+        with shufflefs.mount(self.set.shards, seed=3) as mount:
+            with self.assertRaises(shufflefs.MountError) as told:
+                shufflefs.mount(self.set.shards, mount, timeout=60)
+            self.assertEqual(told.exception.code, 1)
+            self.assertEqual(mount.status()["seed"], 3)
+
+    def interrupting(self, function):
+        """The function, with a Ctrl-C for the main thread when it begins."""
+        main = threading.get_ident()
+
+        def interrupt(*arguments):
+            signal.pthread_kill(main, signal.SIGINT)
+            return function(*arguments)
+
+        return interrupt
+
+    def test_an_interrupt_while_it_unmounts_comes_when_all_is_gone(self):
+        mount = shufflefs.mount(self.set.shards)
+        mount._process.terminate = self.interrupting(mount._process.terminate)
+        with self.assertRaises(KeyboardInterrupt):
+            mount.unmount()
+        self.assertFalse(os.path.exists(mount.path))
+        mount.unmount()
+        with self.assertRaises(KeyboardInterrupt), shufflefs.mount(self.set.shards) as mount:
+            mount._process.terminate = self.interrupting(mount._process.terminate)
+        self.assertFalse(os.path.exists(mount.path))
+        self.assertEqual(self.mounts(), [])
+
+    def test_unmounting_goes_on_where_interrupts_have_ended_it(self):
+        mount = shufflefs.mount(self.set.shards)
+        mount._process.terminate = self.interrupting(mount._process.terminate)
+        mount._process.wait = self.interrupting(mount._process.wait)
+        with self.assertRaises(KeyboardInterrupt):
+            mount.unmount()
+        mount.unmount()
+        self.assertFalse(os.path.exists(mount.path))
+        self.assertEqual(self.mounts(), [])
+
+    def test_what_is_no_argument_is_named_and_leaves_no_folder(self):
+        before = set(os.listdir(os.environ["TMPDIR"]))
+        for arguments, more, kind, words in (
+            ([None], {}, TypeError, "^shards is None"),
+            ([5], {}, TypeError, "^shards is 5"),
+            ([b"/x"], {}, TypeError, "^shards is b'/x'"),
+            ([[None]], {}, TypeError, r"^shards\[0\] is None"),
+            ([[self.tmp, 5]], {}, TypeError, r"^shards\[1\] is 5"),
+            (["a\0b"], {}, ValueError, "^shards is 'a"),
+            ([self.tmp, 5], {}, TypeError, "^mountpoint is 5"),
+            ([self.tmp], {"program": 5}, TypeError, "^program is 5"),
+            ([self.tmp], {"timeout": "x"}, TypeError, "^timeout is 'x'"),
+            ([self.tmp], {"timeout": float("nan")}, ValueError, "^timeout is nan"),
+        ):
+            with self.subTest(arguments, **more), self.assertRaisesRegex(kind, words):
+                shufflefs.mount(*arguments, **more)
+        self.assertEqual(set(os.listdir(os.environ["TMPDIR"])), before)
+
+    def test_a_mount_gives_no_resource_warning(self):
+        script = """
+        import gc, os, sys, warnings, shufflefs
+        warnings.simplefilter("always")
+        mount = shufflefs.mount(sys.argv[1:])
+        mount.unmount()
+        del mount
+        gc.collect()
+        dropped = shufflefs.mount(sys.argv[1:])
+        del dropped
+        mount = shufflefs.mount(sys.argv[1:])
+        warnings.filterwarnings("ignore", category=DeprecationWarning)  # of a fork() beside threads
+        child = os.fork()
+        if child == 0:
+            sys.exit(0)
+        os.waitpid(child, 0)
+        """
+        self.runs(script, *self.set.shards)
+        self.assertEqual(self.mounts(), [])
+
     def test_epochs_move_for_all_or_for_one_rank(self):
         with shufflefs.mount(self.set.shards, world=2) as mount:
             shufflefs.set_epoch(mount, 3)
