@@ -13,8 +13,9 @@ import tempfile
 import threading
 import time
 import weakref
+from functools import partial
 from types import TracebackType
-from typing import IO, Any, Dict, Iterable, List, Optional, Sequence, SupportsFloat, Type, Union
+from typing import IO, Any, Callable, Dict, Iterable, List, Optional, Sequence, SupportsFloat, Type, Union
 
 _Path = Union[str, "os.PathLike[str]"]
 
@@ -333,27 +334,28 @@ def mount(
     command = [_find_program(program), "-f"]
     if texts:
         command += ["-o", ",".join(texts)]
-    own = None if mountpoint is None else os.path.abspath(_path_text("mountpoint", mountpoint))
-    path = own or tempfile.mkdtemp(prefix="shufflefs-")
-    command += ["--", *words, path]
+    paths = [] if mountpoint is None else [os.path.abspath(_path_text("mountpoint", mountpoint))]
+    made_folder = not paths
     started: List[subprocess.Popen[bytes]] = []
     errors: Optional[IO[bytes]] = None
     try:
+        if made_folder:
+            _undisturbed(lambda: paths.append(tempfile.mkdtemp(prefix="shufflefs-")))
+        else:
+            _look_at(paths[0])
         errors = tempfile.TemporaryFile()
-        if own:
-            _look_at(own)
-        answer = _Answer(path)
-        _start(command, errors, started)
-        _wait(started[0], path, answer, seconds, errors)
-        return Mount(path, _Ending(path, not own, started[0], errors))
+        answer = _Answer(paths[0])
+        _undisturbed(partial(_start, [*command, "--", *words, paths[0]], errors, started))
+        _wait(started[0], paths[0], answer, seconds, errors)
+        return Mount(paths[0], _Ending(paths[0], made_folder, started[0], errors))
     except BaseException:
         if started and errors:
-            _Ending(path, not own, started[0], errors).wait()
+            _Ending(paths[0], made_folder, started[0], errors).wait()
         else:
             if errors:
                 errors.close()
-            if not own:
-                os.rmdir(path)
+            if made_folder and paths:
+                os.rmdir(paths[0])
         raise
 
 
@@ -366,32 +368,35 @@ def _look_at(path: str) -> None:
             raise
 
 
-def _start(command: List[str], errors: IO[bytes], started: List[subprocess.Popen[bytes]]) -> None:
-    """Appends the process. An exception out of a signal handler, as a KeyboardInterrupt, within Popen would leave one that
-    nobody knows: so it is made in a thread, where none arrives, and waited for whatever happens here."""
+def _undisturbed(work: Callable[[], object]) -> None:
+    """Does it in a thread of its own, where no exception out of a signal handler arrives, as a KeyboardInterrupt; that would
+    leave a process or a folder which nobody knows. And waits for it, whatever happens here."""
     failed: List[BaseException] = []
     done = threading.Event()
 
-    def start() -> None:
+    def run() -> None:
         try:
-            started.append(
-                subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
-                )
-            )
+            work()
         except BaseException as error:
             failed.append(error)
         finally:
             done.set()
 
     try:
-        threading.Thread(target=start, name="shufflefs-start").start()
+        threading.Thread(target=run, name="shufflefs-start").start()
         done.wait()
     except BaseException:
         done.wait(_PATIENCE)
         raise
     if failed:
         raise failed[0]
+
+
+def _start(command: List[str], errors: IO[bytes], started: List[subprocess.Popen[bytes]]) -> None:
+    """Appends the process."""
+    started.append(
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
+    )
 
 
 def _wait(process: subprocess.Popen[bytes], path: str, answer: _Answer, timeout: Optional[float], errors: IO[bytes]) -> None:

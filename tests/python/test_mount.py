@@ -6,10 +6,12 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
 import unittest
+import unittest.mock
 
 import case
 import harness
@@ -119,6 +121,21 @@ class Mounts(OnMounts):
         thread.join()
         with self.assertRaises(ProcessLookupError):
             os.kill(int((self.tmp / "pid").read_text(encoding="ascii")), 0)
+
+    def test_an_interrupt_while_the_folder_is_made_leaves_none(self):
+        before = set(os.listdir(os.environ["TMPDIR"]))
+        main, make = threading.get_ident(), tempfile.mkdtemp
+
+        def made(**how):
+            path = make(**how)
+            signal.pthread_kill(main, signal.SIGINT)
+            time.sleep(0.01)
+            return path
+
+        with unittest.mock.patch.object(tempfile, "mkdtemp", made):
+            with self.assertRaises(KeyboardInterrupt):
+                shufflefs.mount(self.set.shards)
+        self.assertEqual(set(os.listdir(os.environ["TMPDIR"])) - {"cache"}, before - {"cache"})
 
     def test_the_interpreters_end_unmounts_and_a_forked_childs_does_not(self):
         script = """
