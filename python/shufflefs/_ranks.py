@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from typing import Mapping, NamedTuple, Optional, Tuple, Union
 
@@ -107,10 +108,16 @@ def rank_path(
     return os.path.join(os.fspath(mount), folder, f"rank-{rank}-of-{world}" + (f".{view}" if view else ""))
 
 
-def _checked(name: str, value: int) -> int:
-    if not isinstance(value, int) or value < 0:
+def _checked(name: str, value: object) -> int:
+    try:
+        number = -1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+    if number < 0:
         raise ValueError(f"{name} is {value!r}: an integer from 0 up")
-    return int(value)
+    if number >= 2**64:
+        raise ValueError(f"{name} is an integer of {number.bit_length()} bits: at most 64 are taken")
+    return number
 
 
 def set_epoch(

@@ -107,6 +107,21 @@ class Ranks(Case):
             with self.assertRaises(FileNotFoundError) as told:
                 shufflefs.set_epoch(str(self.tmp), 7, **how)
             self.assertEqual(told.exception.filename, str(path))
-        for wrong in ({"world": 2}, {"rank": -1}, {"after": -1}, {"epoch": -1}, {"epoch": "1"}):
+        for wrong in (
+            *({"world": 2}, {"rank": -1}, {"after": -1}, {"epoch": -1}, {"epoch": "1"}, {"epoch": True}),
+            *({"epoch": 2**64}, {"epoch": 10**5000}, {"rank": 1.0}),
+        ):
             with self.assertRaises(ValueError):
                 shufflefs.set_epoch(self.tmp, **{"epoch": 7, **wrong})
+
+    def test_numbers_of_others_are_numbers(self):
+        class Number:
+            def __index__(self):
+                return 3
+
+        (self.tmp / ".control").mkdir()
+        path = self.tmp / ".control" / "rank-3-of-3.epoch"
+        path.touch()
+        shufflefs.set_epoch(self.tmp, Number(), rank=Number(), world=Number(), after=Number())
+        self.assertEqual(path.read_bytes(), b"3 after 3\n")
+        self.assertEqual(shufflefs.rank_path("/mnt", Number(), environment=TORCHRUN), "/mnt/epoch-3/rank-3-of-8")
