@@ -115,6 +115,11 @@ class Array:
             "strides": tuple(stride * element.size for stride in self.strides),
         }
 
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> numpy.ndarray[Any, Any]:
+        """numpy asks for it where there is no __array_interface__, and so learns why there is none: see numpy()."""
+        array = self.numpy()
+        return array.astype(dtype or array.dtype, copy=bool(copy))
+
     def __dlpack_device__(self) -> Tuple[int, int]:
         """(kDLCPU, 0), or (kDLCUDA, index). Pinned memory is the CPU's here, too, as torch takes no other."""
         return self._device if self._device[0] == CUDA else (CPU, 0)

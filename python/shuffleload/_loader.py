@@ -7,6 +7,7 @@ waits in slices, so that a KeyboardInterrupt, close() or set_epoch() gets throug
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import errno
 import gc
@@ -15,12 +16,12 @@ import threading
 import warnings
 import weakref
 from types import TracebackType
-from typing import Any, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Type, Union
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Type, Union
 
-from . import _library, _memory
+from . import _library, _memory, _place
 from ._batch import Batch
 from ._errors import RepeatedEpochWarning, ShuffleloadError, error_of
-from ._settings import Bad, Crop, Decode, Output, Source, configure
+from ._settings import Bad, Crop, Decode, Output, Source, configure, natural
 
 #: How long a wait in the library lasts at most, before signals are looked at.
 SLICE_MS = 50
@@ -78,6 +79,14 @@ class Stats(NamedTuple):
     last_fallback: str
 
 
+def _absolute(path: str) -> str:
+    """The library opens a mount's path anew for each epoch, and a chdir() may come in between."""
+    if path and not os.path.isabs(path):
+        with contextlib.suppress(FileNotFoundError):  # of a folder that is gone
+            return os.path.join(os.getcwd(), path)
+    return path
+
+
 class Loader:
     """Files in order to batches.
 
@@ -92,7 +101,7 @@ class Loader:
     seek(), load_state_dict() or `after` has put it. Batches are a function of the samples, these arguments, and (seed,
     epoch, position in the global order) alone: not of the workers, nor of how many ranks there are.
 
-    Args (None: the default):
+    Args (None, and 0 of a number: the default):
         path: where the samples are.
         source: "auto", "mount", "mount_tar", "folder", "tar" or "list".
         output: "uint8_nhwc", "float32_nchw", "float16_nchw", "bfloat16_nchw" or "bytes".
@@ -118,9 +127,10 @@ class Loader:
         hold: batches that may be in use at once (3: the one in the loop, the next one being fetched, and one that some name
             has from before). A batch is in use while it, one of its arrays or a tensor of these exists.
         file_most: bytes; larger files are bad samples (64 MiB). stream_bytes: read ahead of the workers in a tar.
-        device: where batches are made: "cpu", "auto" (the current GPU, or where none can be used the host) or "cuda:N"; a
-            torch.device does, too. On a GPU, `data` and `mask` are in its memory, and so are `device_labels`; what takes
-            them by DLPack names its stream, which waits for the batch. Of a library without CUDA: "cpu" and "auto" alone.
+        device: where batches are made: "cpu", "auto" (the current GPU, or where none can be used the host), "cuda:N" or
+            "cuda" (torch's current device, where torch is used, else the first); a torch.device does, too. On a GPU, `data` and
+            `mask` are in its memory, and so are `device_labels`; what takes them by DLPack names its stream, which waits for the
+            batch. Of a library without CUDA: "cpu" and "auto" alone.
         decode: "host", or "device": JPEGs are decoded on the batches' GPU by nvJPEG, for few cores; what it does not decode
             the host does, counted in stats(). decode_bytes: of the GPU's memory for that (4 MiB a sample of a batch).
 
@@ -185,7 +195,10 @@ class Loader:
         if not hold:
             arguments["hold"] = HOLD
         config = configure(arguments)
+        config.path = os.fsencode(_absolute(os.fsdecode(config.path)))
         self._path: str = os.fsdecode(config.path)
+        self._source: int = config.source
+        self._world: int = config.world
         self._seed: int = config.seed
         self._hold: int = config.hold
         self._lock = threading.RLock()
@@ -203,6 +216,7 @@ class Loader:
                 raise error_of(status, _library.error_text(None))
             self._pointer = pointer.value
             self._after = self._ask_position().after
+            self._place = _place.find(self._path, self._source, self._world)
             _alive.add(self)
         except BaseException:  # an interrupt, say, with the loader open already
             self._pointer = None
@@ -345,10 +359,20 @@ class Loader:
         # Also where it fails: what is asked for then gives that error, and not another epoch.
         self._at_start = True
         self._ended = False
+        place = self._look()
         status = _library.sl_seek(self._pointer, epoch, after)
         if status:
             self._fail(status)
+        self._place = place
         self._after = self._ask_position().after
+
+    def _look(self) -> _place.Place:
+        """What the path is now: another mount may be there. Where none answers, what it was."""
+        try:
+            place = _place.find(self._path, self._source, self._world)
+        except OSError:  # which the library meets as well, and tells
+            return self._place
+        return place if place.fingerprint is not None else self._place
 
     # Epochs.
 
@@ -362,9 +386,7 @@ class Loader:
         many ranks or others. Elsewhere than on a mount, `after` less `start` has to be a multiple of the world. Past the end
         of the epoch: ShuffleloadValueError, which names the epoch's samples; of a tar the next batch raises it, as its end is
         not known before."""
-        for name, value in (("epoch", epoch), ("after", after)):
-            if not isinstance(value, int) or not 0 <= value < 2**64:
-                raise ValueError(f"{name} is {value!r}: an integer from 0 to 2^64 - 1")
+        epoch, after = natural("epoch", epoch), natural("after", after)
         self._enter()
         try:
             self._begin(epoch, after)
@@ -448,20 +470,14 @@ class Loader:
         return Stats(**values)
 
     def fingerprint(self) -> Optional[str]:
-        """The mount's, from its .control/fingerprint; None where the path is no mount's."""
-        folder = os.path.realpath(self._path)
-        for root in (folder, os.path.dirname(os.path.dirname(folder))):
-            try:
-                with open(os.path.join(root, ".control", "fingerprint"), encoding="ascii") as file:
-                    return file.read().strip()
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-        return None
+        """The mount's, from its .control/fingerprint, as it was when the epoch began; None where the path is no mount's."""
+        return self._place.fingerprint
 
     def state_dict(self) -> Dict[str, Any]:
-        """A checkpoint: epoch, after (samples of the global order in batches taken so far, by all ranks), seed, and the
-        mount's fingerprint or None. With the last batch of an epoch it is the next one's start. The same on all ranks that
-        took as many batches; numbers and text, so any format takes it."""
+        """A checkpoint: epoch, after (samples of the global order in batches taken so far, by all ranks), seed, the mount's
+        fingerprint or None, the world, and the share (None, or the folder whose samples alone are counted: a worker's part, say).
+        With the last batch of an epoch it is the next one's start. The same on all ranks that took as many batches; numbers and
+        text, so any format takes it."""
         at = self.position()
         ended = at.batches is not None and at.batches_taken >= at.batches
         return {
@@ -470,19 +486,31 @@ class Loader:
             "after": 0 if ended else at.after,
             "seed": self._seed,
             "fingerprint": self.fingerprint(),
+            "world": self._place.world,
+            "share": self._place.share,
         }
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Goes on behind the batches of a checkpoint, on as many ranks or others. The number of samples in a batch may
-        differ, too. ValueError: another seed, other data or another order than the checkpoint's, or no state_dict(): the
+        differ, too. Within an epoch of order=contiguous the world has to be the same, as each rank is in a run of its own; and a
+        worker's part goes on in the same part of as many.
+
+        ValueError: another seed, other data, another order, world or part than the checkpoint's, or no state_dict(): the
         loader is where it was then. ShuffleloadError as of seek(), for `after` past the end of the epoch, say: the loader then
         gives that error until a set_epoch() or seek() that succeeds."""
+        if not isinstance(state, Mapping):
+            raise TypeError(f"state is {state!r}: what state_dict() of a Loader gave is wanted")
         if state.get("version") != 1 or not {"epoch", "after", "seed", "fingerprint"} <= set(state):
             raise ValueError(f"no state_dict() of a Loader, or a later version's: {state!r}")
-        for name, own in (("seed", self._seed), ("fingerprint", self.fingerprint())):
+        place = self._look()
+        for name, own in (("seed", self._seed), ("fingerprint", place.fingerprint)):
             if state[name] != own:
                 raise ValueError(f"the checkpoint's {name} is {state[name]}, this loader's {own}: it would not go on as it was")
-        self.seek(state["epoch"], state["after"])
+        epoch, after = natural("epoch", state["epoch"]), natural("after", state["after"])
+        refusal = place.refusal(state.get("world"), state.get("share")) if after else None
+        if refusal:
+            raise ValueError(f"cannot go on after sample {after}: {refusal}")
+        self.seek(epoch, after)
 
 
 class _Epoch:

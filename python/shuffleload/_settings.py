@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import operator
 import os
+import sys
 from typing import Any, Dict, Sequence, Type, Union
 
 from . import _library
@@ -68,6 +70,8 @@ class Status(enum.IntEnum):
 
 _WORDS: Dict[str, Type[enum.IntEnum]] = {"source": Source, "output": Output, "crop": Crop, "bad": Bad, "decode": Decode}
 
+_LARGEST_INT = 2**31 - 1
+
 _TYPES: Dict[str, Any] = {field[0]: field[1] for field in _library.Config._fields_}
 
 
@@ -77,68 +81,132 @@ def _word(name: str, value: Union[str, int]) -> int:
         for word in words:
             if word.name == value.upper():
                 return int(word)
-        raise ValueError(f"{name} is {value!r}: one of {', '.join(repr(word.name.lower()) for word in words)}")
+        raise ValueError(f"{name} is {brief(value)}: one of {', '.join(repr(word.name.lower()) for word in words)}")
     return _integer(name, value, ctypes.c_int)
 
 
+#: Settings that are on or off.
+_FLAGS = frozenset({"drop_last", "damaged_is_bad", "orient", "exact", "mask"})
+
+#: Of two that are limits of one range, one alone leaves the other at its default.
+_RANGES = (("area_least", 0.08), ("area_most", 1.0)), (("ratio_least", 3 / 4), ("ratio_most", 4 / 3))
+
+
+def brief(value: object) -> str:
+    """A value for a message: not a thousand digits of it."""
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= 100 else text[:97] + "..."
+
+
+def natural(name: str, value: Any) -> int:
+    """What fits into 64 bits without a sign: an int, or one of numpy or torch."""
+    try:
+        number = -1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = -1
+    if not 0 <= number < 2**64:
+        raise ValueError(f"{name} is {brief(value)}: an integer from 0 to 2^64 - 1")
+    return number
+
+
 def _integer(name: str, value: Any, kind: Any) -> int:
-    if isinstance(value, bool):
+    if isinstance(value, bool) and name in _FLAGS:
         return int(value)
     try:
-        number = int(value.__index__())
-    except AttributeError:
-        raise TypeError(f"{name} is {value!r}: an integer is wanted") from None
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {brief(value)}: an integer is wanted") from None
+    if isinstance(value, bool):
+        raise TypeError(f"{name} is {value}: an integer is wanted")
     if kind(number).value != number:
-        raise ValueError(f"{name} is {number}: out of range")
+        raise ValueError(f"{name} is {brief(number)}: out of range")
     return number
+
+
+def _real(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except TypeError:
+        raise TypeError(f"{name} is {brief(value)}: a number is wanted") from None
+    except (ValueError, OverflowError):
+        raise ValueError(f"{name} is {brief(value)}: a number is wanted") from None
 
 
 def _three(name: str, values: Any) -> Sequence[float]:
     try:
-        numbers = [float(value) for value in values]
+        members = list(values)
     except TypeError:
-        raise TypeError(f"{name} is {values!r}: three numbers are wanted, for red, green and blue") from None
-    if len(numbers) != 3:
-        raise ValueError(f"{name} has {len(numbers)} numbers: three are wanted, for red, green and blue")
-    return numbers
+        raise TypeError(f"{name} is {brief(values)}: three numbers are wanted, for red, green and blue") from None
+    if len(members) != 3:
+        raise ValueError(f"{name} has {len(members)} numbers: three are wanted, for red, green and blue")
+    return [_real(f"{name}[{at}]", member) for at, member in enumerate(members)]
+
+
+def _current_gpu() -> int:
+    """torch's, where it is used and has one."""
+    torch: Any = sys.modules.get("torch")
+    return int(torch.cuda.current_device()) if torch is not None and torch.cuda.is_available() else 0
 
 
 def _device(value: Any) -> int:
-    """ "cpu", "auto" or "cuda:N", or what has one of these as its text, such as a torch.device."""
+    """ "cpu", "auto", "cuda" or "cuda:N", or what has one of these as its text, such as a torch.device."""
     text = str(value)
-    if text == "cpu":
+    if text in ("cpu", "cpu:0"):
         return _library.DEVICE_HOST
     if text == "auto":
         return _library.DEVICE_AUTO
+    if text == "cuda":
+        return _current_gpu() + 1
     kind, _, number = text.partition(":")
     if kind != "cuda" or not (number.isascii() and number.isdigit()):
-        raise ValueError(f"device is {text!r}: 'cpu', 'auto' (the current GPU, or where none can be used the host) or 'cuda:N'")
+        raise ValueError(
+            f"device is {brief(text)}: 'cpu', 'auto' (the current GPU, or where none can be used the host), 'cuda' (torch's "
+            "current device, else the first) or 'cuda:N'"
+        )
+    if len(number) > 10 or int(number) + 1 > _LARGEST_INT:
+        raise ValueError(f"device is {brief(text)}: out of range")
     return int(number) + 1
 
 
 def _text(name: str, value: Any) -> bytes:
-    text = os.fsencode(value)
+    try:
+        text = os.fsencode(value)
+    except TypeError:
+        raise TypeError(f"{name} is {brief(value)}: text is wanted{' or a path object' if name == 'path' else ''}") from None
     if b"\0" in text:
-        raise ValueError(f"{name} is {value!r}: it has a zero byte in it")
+        raise ValueError(f"{name} is {brief(value)}: it has a zero byte in it")
     return text
+
+
+def _complete(arguments: Dict[str, Any]) -> Dict[str, Any]:
+    """With the other limit of a range of which one was given: the library takes both, or neither."""
+    more = {}
+    for limits in _RANGES:
+        if any(arguments.get(name) for name, _ in limits):
+            more.update({name: default for name, default in limits if not arguments.get(name)})
+    return {**arguments, **more}
 
 
 def configure(arguments: Dict[str, Any]) -> _library.Config:
     """A struct sl_config of the arguments that are not None. TypeError, ValueError: one that has no place in it."""
     config = _library.Config()
     config.size = ctypes.sizeof(config)
-    for name, value in arguments.items():
+    if "path" in arguments and arguments["path"] is None:
+        raise TypeError("path is None: text or a path object is wanted")
+    for name, value in _complete(arguments).items():
         kind = _TYPES[name]
         if value is None:
             continue
         if name in _WORDS:
             value = _word(name, value)
         elif name == "device":
-            value = _integer(name, _device(value), kind)
+            value = _device(value)
         elif kind is ctypes.c_char_p:
             value = _text(name, value)
         elif kind is ctypes.c_double:
-            value = float(value)
+            value = _real(name, value)
         elif name in ("mean", "deviation"):
             value = kind(*_three(name, value))
         else:

@@ -368,6 +368,88 @@ class Orders(OnMounts):
             with self.subTest(world):
                 self.go_on(world)
 
+    def test_a_checkpoint_of_contiguous_goes_on_on_the_same_world_alone(self):
+        with shufflefs.mount(self.set.shards, world=2, order="contiguous", remainder="keep") as mount:
+            seen, states = [], []
+            for rank in range(2):
+                with self.bytes_of(mount, rank=rank, batch_size=5) as loader:
+                    seen += [bytes(batch.row(i)) for _, batch in zip(range(2), loader) for i in range(len(batch))]
+                    states.append(loader.state_dict())
+            self.assertEqual(states[0], states[1])
+            for rank in range(2):
+                # The mount's own world, told or not, is the same one.
+                with self.bytes_of(f"{mount}/current/rank-{rank}", batch_size=4) as loader:
+                    loader.load_state_dict(states[0])
+                    seen += [content for content, _ in self.contents(loader)]
+            self.assertTrue(sorted(seen) == sorted(self.set.data(i, "jpg") for i in range(self.N)), len(seen))
+            with self.bytes_of(mount, rank=3, world=4) as loader:
+                untold = {name: value for name, value in states[0].items() if name != "world"}
+                for state, told in ((states[0], "2"), (untold, "not told")):
+                    with self.assertRaisesRegex(
+                        ValueError, f"world is {told}, this loader's 4, .*order=contiguous .* a run of its own"
+                    ):
+                        loader.load_state_dict(state)
+                self.assertEqual(loader.state_dict()["after"], 0)
+                loader.load_state_dict({**states[0], "epoch": 3, "after": 0})
+                self.assertEqual(loader.epoch, 3)
+
+    def test_a_checkpoint_of_a_workers_part_goes_on_in_that_part_alone(self):
+        with shufflefs.mount(self.set.shards, world=2) as mount:
+            part = f"{mount}/current/rank-0.part-1-of-2.by-4"
+            with self.bytes_of(part, batch_size=4) as loader:
+                whole = self.contents(loader)
+                loader.set_epoch(0)
+                next(iter(loader))
+                state = loader.state_dict()
+            self.assertEqual(state["after"], 4)
+            for path in (part, f"{mount}/epoch-0/rank-0-of-2.part-1-of-2.by-4"):
+                with self.bytes_of(path) as loader:
+                    loader.load_state_dict(state)
+                    self.assertEqual(self.contents(loader), whole[4:])
+            for path, more in (
+                (mount, {"rank": 0}),
+                (f"{mount}/current/rank-0", {}),
+                (f"{mount}/current/rank-0.part-0-of-2.by-4", {}),
+                (f"{mount}/current/rank-0-of-3.part-1-of-2.by-4", {}),
+                (part, {"rank": 0, "world": 2}),
+            ):
+                with self.subTest(path, **more), self.bytes_of(path, **more) as loader:
+                    with self.assertRaisesRegex(ValueError, "rank-R-of-2.part-1-of-2.by-4 alone"):
+                        loader.load_state_dict(state)
+                    theirs = {**loader.state_dict(), "after": 4}
+                    with self.bytes_of(part) as other, self.assertRaisesRegex(ValueError, "alone"):
+                        other.load_state_dict(theirs)
+
+    def test_a_checkpoint_after_the_mounts_end_has_its_fingerprint(self):
+        point = self.tmp / "point"
+        point.mkdir()
+        with shufflefs.mount(self.set.shards, point) as mount:
+            loader = self.bytes_of(mount)
+            self.addCleanup(loader.close)
+            next(iter(loader))
+            state = loader.state_dict()
+            self.assertEqual(state["fingerprint"], mount.fingerprint())
+        self.assertEqual(loader.state_dict(), state)
+        with shufflefs.mount(self.set.shards, point), self.bytes_of(point) as other:
+            other.load_state_dict(state)
+            self.assertEqual(other.position().after, 8)
+        # Another mount in its place is another one.
+        with shufflefs.mount(self.set.shards, point, seed=9) as mount:
+            with self.assertRaisesRegex(ValueError, "fingerprint"):
+                loader.load_state_dict(state)
+            loader.set_epoch(1)
+            self.assertEqual(loader.state_dict()["fingerprint"], mount.fingerprint())
+
+    def test_a_relative_path_is_that_of_the_folder_in_which_the_loader_was_opened(self):
+        self.addCleanup(os.chdir, os.getcwd())
+        with shufflefs.mount(self.set.shards) as mount:
+            os.chdir(os.path.dirname(mount.path))
+            with self.bytes_of(os.path.basename(mount.path)) as loader:
+                os.chdir("/")
+                self.assertEqual(loader.state_dict()["fingerprint"], mount.fingerprint())
+                loader.set_epoch(1)
+                self.assertEqual(self.contents(loader), self.expected(1, 0, epoch=1))
+
     def test_a_checkpoint_past_the_end_of_a_mounts_epoch_names_its_samples(self):
         with shufflefs.mount(self.set.shards, world=2) as mount, self.bytes_of(mount, rank=1) as loader:
             state = loader.state_dict()

@@ -8,7 +8,9 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import unittest
+import unittest.mock
 
 import case
 import shuffleload
@@ -117,9 +119,26 @@ class Arguments(Case):
             ({"mean": 0.5}, TypeError, "mean"),
             ({"deviation": (1, -1, 1)}, ValueError, "deviation"),
             ({"field": ".jpg"}, ValueError, "field"),
-            ({"field": 7}, TypeError, ""),
+            ({"field": 7}, TypeError, "field is 7"),
             ({"path": "a\0b"}, ValueError, "path"),
-            ({"device": "cuda"}, ValueError, "cuda:N"),
+            ({"path": None}, TypeError, "path is None"),
+            ({"path": 7}, TypeError, "path is 7"),
+            ({"batch_size": True}, TypeError, "batch_size is True"),
+            ({"batch_size": 10**400}, ValueError, "batch_size is an integer of 1329 bits"),
+            ({"batch_size": -(10**5000)}, ValueError, "batch_size is an integer of 16610 bits"),
+            ({"flip": "x"}, ValueError, "flip is 'x'"),
+            ({"flip": [1]}, TypeError, "flip is [1]"),
+            ({"flip": 10**400}, ValueError, "flip is an integer of 1329 bits"),
+            ({"mean": (1, 2, "x")}, ValueError, "mean[2] is 'x'"),
+            ({"mean": (1, None, 2)}, TypeError, "mean[1] is None"),
+            ({"area_least": 2}, ValueError, "area_least is 2"),
+            ({"area_most": -1}, ValueError, "area_most is -1"),
+            ({"ratio_least": -1}, ValueError, "ratio_least is -1"),
+            ({"ratio_most": 0.5}, ValueError, "ratio_least is 0.75"),
+            ({"device": "cuda:99999999999"}, ValueError, "device is 'cuda:99999999999': out of range"),
+            ({"device": "cuda:" + "9" * 5000}, ValueError, "9...: out of range"),
+            ({"device": "gpu"}, ValueError, "'cuda:N'"),
+            ({"device": "cpu:1"}, ValueError, "device is 'cpu:1'"),
             ({"device": "cuda:-1"}, ValueError, "device"),
             ({"device": "mps:0"}, ValueError, "device"),
             ({"wrold": 2}, TypeError, "wrold"),
@@ -166,6 +185,66 @@ class Arguments(Case):
         self.assertEqual(_settings.configure({"device": "cuda:3"}).device, 4)
         with self.assertRaises(ValueError):
             _settings.configure({"device": "cuda:2147483647"})
+
+    def test_a_device_without_a_number_is_torchs_current_one(self):
+        class Torch:
+            class cuda:
+                index = None
+
+                @classmethod
+                def is_available(cls):
+                    return cls.index is not None
+
+                @classmethod
+                def current_device(cls):
+                    return cls.index
+
+        def device(name):
+            return _settings.configure({"device": name}).device
+
+        with unittest.mock.patch.dict(sys.modules):
+            sys.modules.pop("torch", None)
+            self.assertEqual(device("cuda"), 1)
+            sys.modules["torch"] = Torch
+            self.assertEqual(device("cuda"), 1)
+            Torch.cuda.index = 2
+            self.assertEqual((device("cuda"), device("cuda:0"), device("cpu:0")), (3, 1, _library.DEVICE_HOST))
+
+    @case.needs_module("torch")
+    def test_a_torch_device_is_a_device(self):
+        import torch
+
+        for index in (None, 0):
+            with self.loader(device=torch.device("cpu", index)) as loader:
+                self.assertEqual(next(iter(loader)).device, "cpu")
+        self.assertEqual(_settings.configure({"device": torch.device("cuda", 3)}).device, 4)
+
+    def test_one_limit_of_a_range_leaves_the_other_at_its_default(self):
+        for given, expected in (
+            ({}, (0, 0, 0, 0)),  # the library's own
+            ({"area_least": 0.5}, (0.5, 1, 0, 0)),
+            ({"area_most": 0.5, "ratio_least": 1}, (0.08, 0.5, 1, 4 / 3)),
+            ({"ratio_most": 2, "ratio_least": None}, (0, 0, 3 / 4, 2)),
+        ):
+            config = _settings.configure(given)
+            self.assertEqual((config.area_least, config.area_most, config.ratio_least, config.ratio_most), expected)
+        with self.loader(crop="random_resized", area_least=0.5, ratio_most=1) as loader:
+            next(iter(loader))
+
+    def test_none_and_zero_are_the_default_and_help_says_so(self):
+        self.assertIn("Args (None, and 0 of a number: the default)", shuffleload.Loader.__doc__)
+        with shuffleload.Loader(self.folder, batch_size=0, width=0, height=0, workers=0, hold=0) as loader:
+            self.assertEqual(next(iter(loader)).images.shape, (1, 224, 224, 3))
+
+    @case.needs_module("numpy")
+    def test_bfloat16_in_numpy_says_that_numpy_has_none(self):
+        import numpy
+
+        with self.loader(output="bfloat16_nchw") as loader:
+            images = next(iter(loader)).images
+            for function in (numpy.asarray, numpy.array, lambda images: images.numpy()):
+                with self.assertRaisesRegex(TypeError, r"numpy has no bfloat16: use torch\(\)"):
+                    function(images)
 
     def test_pictures_are_decoded_on_the_host_unless_a_gpu_is_asked_for(self):
         self.assertEqual(_settings.configure({}).decode, shuffleload.Decode.HOST)
@@ -326,6 +405,29 @@ class Epochs(Case):
                 with self.assertRaises(ValueError):
                     loader.seek(epoch, after)
             self.assertEqual(loader.state_dict(), state)
+
+    def test_numbers_of_others_are_numbers(self):
+        class Number:
+            def __init__(self, number):
+                self.number = number
+
+            def __index__(self):
+                return self.number
+
+        with self.loader(epoch=Number(2), batch_size=Number(4)) as loader:
+            self.assertEqual(loader.epoch, 2)
+            loader.set_epoch(Number(3))
+            self.assertEqual(loader.epoch, 3)
+            loader.seek(Number(4), Number(8))
+            state = loader.state_dict()
+            loader.load_state_dict({**state, "epoch": Number(5), "after": Number(4)})
+            self.assertEqual(loader.position()[:2], (5, 4))
+            for wrong in (True, 1.0, "1", None, Number(-1), Number(2**64), 10**5000):
+                for call in (loader.set_epoch, lambda number: loader.seek(1, number)):
+                    with self.assertRaisesRegex(ValueError, "^(epoch|after) is .*: an integer from 0"):
+                        call(wrong)
+            with self.assertRaisesRegex(TypeError, "^state is None"):
+                loader.load_state_dict(None)
 
     def test_a_checkpoint_past_the_end_is_an_error_with_the_epochs_samples(self):
         with self.loader() as loader:
