@@ -35,7 +35,7 @@ class Recorder:
 
 def process():
     """Rank and world, as text, by what a launcher gives: not asked of the package that is tested here."""
-    for names in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")):
+    for names in (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS")):
         if names[0] in os.environ:
             return os.environ[names[0]], os.environ[names[1]]
     return "0", "1"

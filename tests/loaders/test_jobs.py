@@ -36,23 +36,46 @@ class Jobs(LoaderCase):
         for rank, seen in enumerate(ranks):
             self.assert_order(seen, expected(rank, WORLD))
 
-    @harness.limit(400)
-    def test_accelerate_deals_the_whole_epoch_by_batches(self):
+    def with_accelerate(self, change=lambda text: text):
+        """What each process saw, an epoch at a time, of the recipe after a change to it."""
         self.need("accelerate", "torch", "PIL")
         mount = self.photographs()
         own = recipe("A Dataset of your own")
         own = own[:own.index("loader = ")]
-        ranks = self.record_all(own + recipe("Frameworks that put in a sampler", "Accelerator"), mount, "rank-0-of-1", WORLD, 1, 0.2,
-                                ACCELERATE_USE_CPU="1")
-        batch, share = 16, len(ranks[0]) // EPOCHS
-        for epoch in range(EPOCHS):
-            whole = expected(0, 1, EPOCHS)[epoch * COUNT:(epoch + 1) * COUNT]
-            parts = range(epoch * share, (epoch + 1) * share, batch)
-            batches = [seen[at:min(at + batch, parts.stop)] for at in parts for seen in ranks]
-            read = sum(batches, [])
-            self.assert_order(read[:COUNT], whole)
-            # accelerate evens its processes out with samples from the epoch's start.
+        text = change(recipe("Frameworks that put in a sampler", "prepare("))
+        ranks = self.record_all(own + text, mount, "rank-0-of-1", WORLD, 1, 0.2, ACCELERATE_USE_CPU="1")
+        shares = [len(seen) // EPOCHS for seen in ranks]
+        return [[seen[epoch * share:(epoch + 1) * share] for seen, share in zip(ranks, shares)] for epoch in range(EPOCHS)]
+
+    def check_dealt_by_batches(self, epoch, ranks, batch=16):
+        """What all processes read, in order; the epoch's start first."""
+        whole = expected(0, 1, EPOCHS)[epoch * COUNT:(epoch + 1) * COUNT]
+        read = sum((seen[at:at + batch] for at in range(0, len(ranks[0]), batch) for seen in ranks), [])
+        self.assert_order(read[:COUNT], whole)
+        return read, whole
+
+    @harness.limit(400)
+    def test_accelerate_deals_the_whole_epoch_by_batches(self):
+        for epoch, ranks in enumerate(self.with_accelerate()):
+            read, whole = self.check_dealt_by_batches(epoch, ranks)
+            # It fills up with samples from the epoch's start, so that all have as many batches, and these are whole.
+            self.assertEqual([len(seen) for seen in ranks], [-(-COUNT // (16 * WORLD)) * 16] * WORLD)
             self.assert_order(read[COUNT:], whole[:len(read) - COUNT])
+
+    @harness.limit(400)
+    def test_accelerate_without_even_batches_deals_each_sample_once(self):
+        uneven = recipe("Frameworks that put in a sampler", "even_batches=False")
+        for epoch, ranks in enumerate(self.with_accelerate(lambda text: text.replace("accelerator = Accelerator()", uneven))):
+            read, _ = self.check_dealt_by_batches(epoch, ranks)
+            self.assertEqual(len(read), COUNT)
+
+    @harness.limit(400)
+    def test_accelerate_with_drop_last_deals_whole_steps_alone(self):
+        dropping = self.with_accelerate(lambda text: text.replace("Rank(), batch,", "Rank(), batch, drop_last=True,"))
+        for epoch, ranks in enumerate(dropping):
+            read = sum((seen[at:at + 16] for at in range(0, len(ranks[0]), 16) for seen in ranks), [])
+            self.assertEqual(len(read), COUNT // (16 * WORLD) * 16 * WORLD)
+            self.assert_order(read, expected(0, 1, EPOCHS)[epoch * COUNT:(epoch + 1) * COUNT][:len(read)])
 
     def train(self, setup, mount, out):
         script = self.tmp / ("%s.py" % out)

@@ -21,7 +21,7 @@ class Launchers(LoaderCase):
         words = [case.PYTHON, case.HERE / "record.py", mount.where, "", self.tmp / "seen-{rank}.json", self.tmp / "scratch",
                  SLOW, DELAY]
         environment = self.environment(RECIPE=str(file), PYTHONPATH=str(harness.ROOT / "python"))
-        for name in ("RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
+        for name in ("RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"):
             environment.pop(name, None)
         return mount, [str(word) for word in words], environment
 
@@ -44,6 +44,8 @@ class Launchers(LoaderCase):
         mount, words, environment = self.set_up()
         # Open MPI keeps sockets in its folder, whose names are short.
         with tempfile.TemporaryDirectory(prefix="mpi-") as folder:
+            # As in a batch job of Slurm's, whose script has rank 0.
+            environment.update(SLURM_PROCID="0", SLURM_NTASKS=str(WORLD))
             environment.update(TMPDIR=folder, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
             # No other machine is asked for: nothing like ssh is looked for.
             result = harness.run(["mpirun", "-np", WORLD, "--oversubscribe", "--bind-to", "none", "--mca", "plm", "isolated",
