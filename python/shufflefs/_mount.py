@@ -84,7 +84,7 @@ class Mount(os.PathLike):  # type: ignore[type-arg]
         self._ending.wait()
         code = self._process.returncode
         if self._ending.done and code:
-            raise MountError(f"shufflefs at {self.path} ended with {code}", code, self.messages())
+            raise MountError(f"shufflefs at {self.path} ended with {_code_text(code)}", code, self.messages())
 
     def __enter__(self) -> Mount:
         return self
@@ -184,6 +184,10 @@ class _Ending:
                 self.done = True
             finally:
                 self._inside = False
+
+
+def _code_text(code: int) -> str:
+    return f"a signal, {signal.Signals(-code).name}" if code < 0 else str(code)
 
 
 def _lines(errors: IO[bytes]) -> List[str]:
@@ -406,8 +410,7 @@ def _wait(process: subprocess.Popen[bytes], path: str, answer: _Answer, timeout:
     while not answer:
         code = process.poll()
         if code is not None:
-            what = f"a signal, {signal.Signals(-code).name}" if code < 0 else str(code)
-            raise MountError(f"shufflefs ended with {what}:", code, _lines(errors))
+            raise MountError(f"shufflefs ended with {_code_text(code)}:", code, _lines(errors))
         if end is not None and time.monotonic() > end:
             raise MountError(f"shufflefs has not mounted {path} within {timeout:g} s", None, _lines(errors))
         time.sleep(pause)

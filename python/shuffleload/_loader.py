@@ -197,7 +197,6 @@ class Loader:
         config = configure(arguments)
         config.path = os.fsencode(_absolute(os.fsdecode(config.path)))
         self._path: str = os.fsdecode(config.path)
-        self._source: int = config.source
         self._world: int = config.world
         self._seed: int = config.seed
         self._hold: int = config.hold
@@ -216,7 +215,7 @@ class Loader:
                 raise error_of(status, _library.error_text(None))
             self._pointer = pointer.value
             self._after = self._ask_position().after
-            self._place = _place.find(self._path, self._source, self._world)
+            self._place = _place.find(self._path, self._world)
             _alive.add(self)
         except BaseException:  # an interrupt, say, with the loader open already
             self._pointer = None
@@ -369,7 +368,7 @@ class Loader:
     def _look(self) -> _place.Place:
         """What the path is now: another mount may be there. Where none answers, what it was."""
         try:
-            place = _place.find(self._path, self._source, self._world)
+            place = _place.find(self._path, self._world)
         except OSError:  # which the library meets as well, and tells
             return self._place
         return place if place.fingerprint is not None else self._place
@@ -475,9 +474,8 @@ class Loader:
 
     def state_dict(self) -> Dict[str, Any]:
         """A checkpoint: epoch, after (samples of the global order in batches taken so far, by all ranks), seed, the mount's
-        fingerprint or None, the world, and the share (None, or the folder whose samples alone are counted: a worker's part, say).
-        With the last batch of an epoch it is the next one's start. The same on all ranks that took as many batches; numbers and
-        text, so any format takes it."""
+        fingerprint or None, and the world. With the last batch of an epoch it is the next one's start. The same on all ranks that
+        took as many batches (and on all parts of a rank); numbers and text, so any format takes it."""
         at = self.position()
         ended = at.batches is not None and at.batches_taken >= at.batches
         return {
@@ -487,15 +485,13 @@ class Loader:
             "seed": self._seed,
             "fingerprint": self.fingerprint(),
             "world": self._place.world,
-            "share": self._place.share,
         }
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Goes on behind the batches of a checkpoint, on as many ranks or others. The number of samples in a batch may
-        differ, too. Within an epoch of order=contiguous the world has to be the same, as each rank is in a run of its own; and a
-        worker's part goes on in the same part of as many.
+        differ, too. Within an epoch of order=contiguous the world has to be the same, as each rank is in a run of its own.
 
-        ValueError: another seed, other data, another order, world or part than the checkpoint's, or no state_dict(): the
+        ValueError: another seed, other data, another order or (contiguous) world than the checkpoint's, or no state_dict(): the
         loader is where it was then. ShuffleloadError as of seek(), for `after` past the end of the epoch, say: the loader then
         gives that error until a set_epoch() or seek() that succeeds."""
         if not isinstance(state, Mapping):
@@ -507,7 +503,7 @@ class Loader:
             if state[name] != own:
                 raise ValueError(f"the checkpoint's {name} is {state[name]}, this loader's {own}: it would not go on as it was")
         epoch, after = natural("epoch", state["epoch"]), natural("after", state["after"])
-        refusal = place.refusal(state.get("world"), state.get("share")) if after else None
+        refusal = place.refusal(state.get("world")) if after else None
         if refusal:
             raise ValueError(f"cannot go on after sample {after}: {refusal}")
         self.seek(epoch, after)

@@ -117,7 +117,8 @@ def _integer(name: str, value: Any, kind: Any) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} is {brief(value)}: an integer is wanted") from None
+        wanted = "True or False is" if name in _FLAGS else "an integer is"
+        raise TypeError(f"{name} is {brief(value)}: {wanted} wanted") from None
     if isinstance(value, bool):
         raise TypeError(f"{name} is {value}: an integer is wanted")
     if kind(number).value != number:

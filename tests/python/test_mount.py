@@ -393,32 +393,22 @@ class Orders(OnMounts):
                 loader.load_state_dict({**states[0], "epoch": 3, "after": 0})
                 self.assertEqual(loader.epoch, 3)
 
-    def test_a_checkpoint_of_a_workers_part_goes_on_in_that_part_alone(self):
-        with shufflefs.mount(self.set.shards, world=2) as mount:
-            part = f"{mount}/current/rank-0.part-1-of-2.by-4"
-            with self.bytes_of(part, batch_size=4) as loader:
-                whole = self.contents(loader)
-                loader.set_epoch(0)
-                next(iter(loader))
-                state = loader.state_dict()
-            self.assertEqual(state["after"], 4)
-            for path in (part, f"{mount}/epoch-0/rank-0-of-2.part-1-of-2.by-4"):
-                with self.bytes_of(path) as loader:
-                    loader.load_state_dict(state)
-                    self.assertEqual(self.contents(loader), whole[4:])
-            for path, more in (
-                (mount, {"rank": 0}),
-                (f"{mount}/current/rank-0", {}),
-                (f"{mount}/current/rank-0.part-0-of-2.by-4", {}),
-                (f"{mount}/current/rank-0-of-3.part-1-of-2.by-4", {}),
-                (part, {"rank": 0, "world": 2}),
-            ):
-                with self.subTest(path, **more), self.bytes_of(path, **more) as loader:
-                    with self.assertRaisesRegex(ValueError, "rank-R-of-2.part-1-of-2.by-4 alone"):
-                        loader.load_state_dict(state)
-                    theirs = {**loader.state_dict(), "after": 4}
-                    with self.bytes_of(part) as other, self.assertRaisesRegex(ValueError, "alone"):
-                        other.load_state_dict(theirs)
+    def test_a_checkpoint_of_a_ranks_parts_goes_on_on_whole_ranks_with_every_sample_once(self):
+        with shufflefs.mount(self.set.shards, world=2, remainder="keep") as mount:
+            seen, states = [], []
+            for rank in range(2):
+                for part in range(2):
+                    name = f"{mount}/current/rank-{rank}.part-{part}-of-2.by-4"
+                    with self.bytes_of(name, batch_size=4) as loader:
+                        seen += [bytes(batch.row(i)) for _, batch in zip(range(2), loader) for i in range(len(batch))]
+                        states.append(loader.state_dict())
+            self.assertEqual(states, [states[0]] * 4)
+            self.assertEqual((states[0]["after"], states[0]["world"]), (32, 2))
+            for rank in range(3):
+                with self.bytes_of(mount, rank=rank, world=3) as loader:
+                    loader.load_state_dict(states[0])
+                    seen += [content for content, _ in self.contents(loader)]
+            self.assertTrue(sorted(seen) == sorted(self.set.data(i, "jpg") for i in range(self.N)), len(seen))
 
     def test_a_checkpoint_after_the_mounts_end_has_its_fingerprint(self):
         point = self.tmp / "point"
