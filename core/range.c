@@ -151,28 +151,35 @@ static bool aim(const struct range_source *source, struct range *range,
 }
 
 /* Whether what was read is all of the range. */
-static bool hit(const struct range_source *source, const struct range *range,
+static bool hit(const struct range_source *source, struct range *range,
                 const struct range_half *half, ssize_t got)
 {
     bool good = got >= 0 && (uint64_t)got >= range->offset + range->size - half->start;
 
     if (got == -EINVAL)
         atomic_store(&source->no_direct[range->shard], true);
+    range->cut = got >= 0 && !good;
     handles_release(source->handles, range->shard, half->handle, !good);
     return good;
 }
 
-/* Reads a range around the cache. False as of aim(). */
+/* Reads a range around the cache. False as of aim(), or it is cut: twice, as an answer may be short
+ * for once. */
 static bool read_around(const struct range_source *source, struct range *range,
                         const struct handle *through)
 {
-    struct range_half half;
-    ssize_t got;
+    bool good = false;
 
-    if (!aim(source, range, through, &half))
-        return false;
-    got = pread(half.handle->fd, half.to, half.size, (off_t)half.start);
-    return hit(source, range, &half, got < 0 ? -errno : got);
+    range->cut = false;
+    for (int tries = 0; !good && (tries == 0 || (tries == 1 && range->cut)); tries++) {
+        struct range_half half;
+        ssize_t got;
+        if (!aim(source, range, through, &half))
+            return false;
+        got = pread(half.handle->fd, half.to, half.size, (off_t)half.start);
+        good = hit(source, range, &half, got < 0 ? -errno : got);
+    }
+    return good;
 }
 
 /* The header of a member of which a later part is read. It was checked when the first part was; but
@@ -204,6 +211,10 @@ const char *range_read(const struct range_source *source, struct range *range,
         *around = *around && read_around(source, range, through);
         if (range->unfit)
             return "storage has coarser blocks";
+        /* Not read again through the page cache: a file system over FUSE may fill up a page with
+         * zeros there that it got no bytes for. */
+        if (range->cut)
+            return "the shard ends early";
         if (!*around)
             why = read_through(range, through->fd);
         if (!why && range->part_of && !same_time(&before.st_ctim, &shard->changed))
@@ -224,8 +235,8 @@ bool range_begin(const struct range_source *source, struct range *range,
     return !look(shard, through->fd, &half->before) && aim(source, range, through, half);
 }
 
-bool range_end(const struct range_source *source, const struct range *range,
-               const struct handle *through, const struct range_half *half, ssize_t got)
+bool range_end(const struct range_source *source, struct range *range, const struct handle *through,
+               const struct range_half *half, ssize_t got)
 {
     const struct index_shard *shard = &source->index->shards[range->shard];
     struct stat after;

@@ -42,6 +42,7 @@ struct range {
     /* The bytes go to the buffer's start and nowhere else. Where storage cannot do that, nothing is
      * read, and `unfit` is set. */
     bool exact, unfit;
+    bool cut; /* result: storage says that the file ends within the range */
     /* Of which the range is a later part, so that its header is not in it; NULL: it is. */
     const struct index_member *part_of;
     char *header; /* where the header before the offset goes, which is read too; NULL: nowhere */
@@ -76,7 +77,7 @@ struct range_half {
 bool range_begin(const struct range_source *source, struct range *range,
                  const struct handle *through, struct range_half *half);
 /* Of each that was begun; `got` as of pread(2), or a negative errno. False as above. */
-bool range_end(const struct range_source *source, const struct range *range,
-               const struct handle *through, const struct range_half *half, ssize_t got);
+bool range_end(const struct range_source *source, struct range *range, const struct handle *through,
+               const struct range_half *half, ssize_t got);
 
 #endif
