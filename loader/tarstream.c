@@ -347,8 +347,8 @@ static int read_content(struct tarstream *stream, uint8_t *to, size_t size, cons
     while (have < size) {
         la_ssize_t got = archive_read_data(stream->archive, to + have, size - have);
 
-        if (got == ARCHIVE_RETRY || got == ARCHIVE_WARN)
-            continue;
+        /* Nothing is tried again: of a sparse member whose blocks are out of order libarchive says
+         * ARCHIVE_RETRY for ever. */
         if (got <= 0)
             return broken(stream, name, fault);
         have += (size_t)got;

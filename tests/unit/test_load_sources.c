@@ -366,6 +366,35 @@ Test(load_sources, a_tar_that_is_cut_or_none_is_an_error_where_it_breaks)
     end();
 }
 
+/* libarchive asks to try again, and again. */
+Test(load_sources, a_sparse_member_whose_blocks_are_out_of_order_is_an_error_and_no_endless_loop)
+{
+    static char tar[4 * 512];
+    struct sl_config config;
+    unsigned sum = 8 * ' ';
+
+    begin();
+    memcpy(tar, "a.txt", 5);
+    memcpy(tar + 100, "0000644", 7);
+    memcpy(tar + 124, "00000000002", 11); /* size in the tar */
+    tar[156] = 'S';
+    memcpy(tar + 257, "ustar  ", 7);
+    memcpy(tar + 386, "00000000005", 11); /* a byte at 5, and then one at 0 */
+    memcpy(tar + 398, "00000000001", 11);
+    memcpy(tar + 410, "00000000000", 11);
+    memcpy(tar + 422, "00000000001", 11);
+    memcpy(tar + 483, "00000000010", 11); /* its own size */
+    for (int i = 0; i < 512; i++)
+        sum += (unsigned char)tar[i];
+    snprintf(tar + 148, 8, "%06o", sum);
+    tar[155] = ' ';
+    memcpy(tar + 512, "xy", 2);
+    load_write(&folder, "s.tar", tar, sizeof tar);
+    config = bytes_config("s.tar");
+    refused(&config, -EBADMSG, "a.txt");
+    end();
+}
+
 Test(load_sources, behind_a_lone_zero_block_a_tar_goes_on)
 {
     struct sl_config config;
