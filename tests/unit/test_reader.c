@@ -205,26 +205,35 @@ static void expect_extents(struct reader *reader, size_t count, bool cold)
     free(memory);
 }
 
-Test(reader, gives_the_same_bytes_through_the_page_cache_and_around_it)
-{
-    static const size_t sizes[] = {1, 511, 512, 4096, 5000, 40000, 70001};
-    enum { COUNT = sizeof sizes / sizeof *sizes };
-    static char names[COUNT * 2][16];
-    const char *members[COUNT * 4 + 1];
-    char *bytes[COUNT];
+enum { PAIRS_MOST = 16 };
 
-    begin();
-    for (size_t i = 0; i < COUNT; i++) {
+/* a.tar: a picture of each size, and its label. Returns the pictures' bytes, to be freed. */
+static void add_pairs(const size_t *sizes, size_t count, char **bytes)
+{
+    static char names[PAIRS_MOST * 2][16];
+    const char *members[PAIRS_MOST * 4 + 1];
+
+    for (size_t i = 0; i < count; i++) {
         bytes[i] = pattern(sizes[i], (unsigned)i);
-        snprintf(names[2 * i], sizeof *names, "%zu.jpg", i);
-        snprintf(names[2 * i + 1], sizeof *names, "%zu.txt", i);
+        snprintf(names[2 * i], sizeof *names, "%02zu.jpg", i);
+        snprintf(names[2 * i + 1], sizeof *names, "%02zu.txt", i);
         members[4 * i] = names[2 * i];
         members[4 * i + 1] = bytes[i];
         members[4 * i + 2] = names[2 * i + 1];
         members[4 * i + 3] = "label";
     }
-    members[COUNT * 4] = NULL;
+    members[count * 4] = NULL;
     folder_add_tar(&folder, "a.tar", "ustar", members);
+}
+
+Test(reader, gives_the_same_bytes_through_the_page_cache_and_around_it)
+{
+    static const size_t sizes[] = {1, 511, 512, 4096, 5000, 40000, 70001};
+    enum { COUNT = sizeof sizes / sizeof *sizes };
+    char *bytes[COUNT];
+
+    begin();
+    add_pairs(sizes, COUNT, bytes);
     cr_assert_eq(open_index(), 0);
     for (int way = READER_DIRECT_AUTO; way <= READER_DIRECT_NEVER; way++) {
         struct reader *reader;
@@ -422,25 +431,14 @@ static void expect_pieces(struct reader *reader, struct batch *batch, size_t sam
 Test(reader, gives_the_same_bytes_when_several_are_asked_for_at_once)
 {
     enum { COUNT = 11 };
-    static char names[COUNT * 2][16];
-    const char *members[COUNT * 4 + 1];
     char *bytes[COUNT];
     size_t sizes[COUNT];
     struct batch *batch = batch_open();
 
     begin();
-    for (size_t i = 0; i < COUNT; i++) {
+    for (size_t i = 0; i < COUNT; i++)
         sizes[i] = 1 + i * i * 997 % 70000;
-        bytes[i] = pattern(sizes[i], (unsigned)i);
-        snprintf(names[2 * i], sizeof *names, "%02zu.jpg", i);
-        snprintf(names[2 * i + 1], sizeof *names, "%02zu.txt", i);
-        members[4 * i] = names[2 * i];
-        members[4 * i + 1] = bytes[i];
-        members[4 * i + 2] = names[2 * i + 1];
-        members[4 * i + 3] = "label";
-    }
-    members[COUNT * 4] = NULL;
-    folder_add_tar(&folder, "a.tar", "ustar", members);
+    add_pairs(sizes, COUNT, bytes);
     cr_assert_eq(open_index(), 0);
     for (int way = READER_DIRECT_AUTO; way <= READER_DIRECT_NEVER; way++) {
         struct reader *reader;
