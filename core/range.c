@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #define PAGE_BYTES 4096
+#define ENDS_EARLY "the shard ends early"
 
 /* A shard whose inode changes under a read so often, one time after the other, is given up. */
 #define CHANGES_MOST 8
@@ -42,7 +44,7 @@ static const char *read_all(int fd, struct iovec *parts, int count, uint64_t off
         if (got < 0)
             return strerror(errno);
         if (got == 0)
-            return "the shard ends early";
+            return ENDS_EARLY;
         offset += (uint64_t)got;
         while (count && (size_t)got >= parts->iov_len) {
             got -= (ssize_t)parts->iov_len;
@@ -159,6 +161,8 @@ static bool hit(const struct range_source *source, struct range *range,
     if (got == -EINVAL)
         atomic_store(&source->no_direct[range->shard], true);
     range->cut = got >= 0 && !good;
+    if (range->cut)
+        atomic_store(&source->cut_at[range->shard], half->start + (uint64_t)got);
     handles_release(source->handles, range->shard, half->handle, !good);
     return good;
 }
@@ -180,6 +184,42 @@ static bool read_around(const struct range_source *source, struct range *range,
         good = hit(source, range, &half, got < 0 ? -errno : got);
     }
     return good;
+}
+
+/* Whether storage said lately that the shard ends before the range does, though it has its size.
+ * Through the page cache such a range may be zeros: a file system over FUSE fills up what it got no
+ * bytes for, if it asked for the size meanwhile. */
+static bool is_doubtful(const struct range_source *source, const struct range *range)
+{
+    uint64_t cut = atomic_load(&source->cut_at[range->shard]);
+
+    return cut && range->offset + range->size > cut;
+}
+
+/* Reads a doubtful range around the page cache, by way of memory of its own. */
+static const char *read_beside(const struct range_source *source, struct range *range,
+                               const struct handle *through)
+{
+    size_t before = range->header ? INDEX_HEADER_BYTES : 0;
+    size_t room = (range->size + before + RANGE_SLACK + RANGE_ALIGN - 1) / RANGE_ALIGN *
+                  RANGE_ALIGN;
+    struct range whole = {.shard = range->shard,
+                          .offset = range->offset - before,
+                          .size = range->size + before,
+                          .buffer = aligned_alloc(RANGE_ALIGN, room)};
+    const char *why = whole.buffer ? NULL : strerror(ENOMEM);
+
+    if (whole.buffer && read_around(source, &whole, through)) {
+        if (range->header)
+            memcpy(range->header, whole.data, before);
+        memcpy(range->buffer, whole.data + before, range->size);
+        range->data = range->buffer;
+        atomic_store(&source->cut_at[range->shard], 0);
+    } else if (whole.buffer) {
+        why = whole.cut ? ENDS_EARLY : read_through(range, through->fd);
+    }
+    free(whole.buffer);
+    return why;
 }
 
 /* The header of a member of which a later part is read. It was checked when the first part was; but
@@ -211,12 +251,11 @@ const char *range_read(const struct range_source *source, struct range *range,
         *around = *around && read_around(source, range, through);
         if (range->unfit)
             return "storage has coarser blocks";
-        /* Not read again through the page cache: a file system over FUSE may fill up a page with
-         * zeros there that it got no bytes for. */
         if (range->cut)
-            return "the shard ends early";
+            return ENDS_EARLY;
         if (!*around)
-            why = read_through(range, through->fd);
+            why = is_doubtful(source, range) ? read_beside(source, range, through)
+                                             : read_through(range, through->fd);
         if (!why && range->part_of && !same_time(&before.st_ctim, &shard->changed))
             why = check_header(range->part_of, through->fd);
         if (!why)

@@ -26,6 +26,7 @@ struct range_source {
     struct handles *handles;
     bool never_around, around_if_unknown; /* when cachestat(2) cannot tell */
     atomic_bool *no_direct;               /* of each shard: its file system has no O_DIRECT */
+    atomic_ullong *cut_at; /* of each shard: where storage lately said it ends; or 0 */
     atomic_bool *no_cachestat;
 };
 

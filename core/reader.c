@@ -45,6 +45,7 @@ struct reader {
     struct range_source source;
     atomic_bool no_cachestat;
     atomic_bool *no_direct; /* of each shard */
+    atomic_ullong *cut_at;  /* of each shard */
     atomic_ullong reads, bytes, direct_reads, failed, ns;
     atomic_ullong ahead_ns; /* a moving average of what a read takes */
     atomic_uint coldness;   /* a moving average of reads that found nothing in the cache; of 1024 */
@@ -60,7 +61,9 @@ int reader_open(struct reader **out, const struct index *index, size_t most_open
     reader->index = index;
     reader->shards = calloc(index->shard_count + 1, sizeof *reader->shards);
     reader->no_direct = calloc(index->shard_count + 1, sizeof *reader->no_direct);
-    if (!reader->shards || !reader->no_direct || handles_open(&reader->handles, index, most_open)) {
+    reader->cut_at = calloc(index->shard_count + 1, sizeof *reader->cut_at);
+    if (!reader->shards || !reader->no_direct || !reader->cut_at ||
+        handles_open(&reader->handles, index, most_open)) {
         reader_close(reader);
         return -ENOMEM;
     }
@@ -70,6 +73,7 @@ int reader_open(struct reader **out, const struct index *index, size_t most_open
         .never_around = direct == READER_DIRECT_NEVER,
         .around_if_unknown = direct == READER_DIRECT_ALWAYS,
         .no_direct = reader->no_direct,
+        .cut_at = reader->cut_at,
         .no_cachestat = &reader->no_cachestat,
     };
     *out = reader;
@@ -90,6 +94,7 @@ void reader_close(struct reader *reader)
     handles_close(reader->handles);
     free(reader->shards);
     free(reader->no_direct);
+    free(reader->cut_at);
     free(reader);
 }
 

@@ -242,12 +242,14 @@ void follow_looked(struct follow *follow, const struct view_node *folder, uint64
     if (!track) {
         track = follow_start(follow, folder, position);
         if (track) {
+            track->awaited = false;
             track->unsure = is_unsure(folder);
             track->order = before;
             note_pass(follow, track, position, field);
         }
         return;
     }
+    track->awaited = false;
     track->unsure = is_unsure(folder);
     order = epochs_get(follow->epochs, track->epoch);
     if (!order)
@@ -453,7 +455,8 @@ static bool is_outdone(const struct follow *follow, const struct track *track)
 
 static bool is_shown(const struct follow *follow, const struct track *track)
 {
-    if (!track->folder || !track->steps)
+    /* READs of one epoch may happen to fall on the start of the next one, which is being warmed. */
+    if (!track->folder || !track->steps || track->awaited)
         return false;
     return track->trusted || (track->reading && !is_outdone(follow, track));
 }

@@ -200,7 +200,7 @@ struct track *follow_start_warming(struct follow *follow, const char *path, uint
     track = begin(follow, path, epoch, plan);
     if (!track)
         return NULL;
-    track->warming = true;
+    track->warming = track->awaited = true;
     track->trusted = true;
     track->window = WINDOW_MOST;
     track->fields = fields;

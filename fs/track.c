@@ -153,9 +153,8 @@ static struct track *find_closest(struct track *tracks, size_t count, struct epo
         struct track *track = &tracks[i];
         struct order *order;
         uint64_t at, away;
-        /* What only warms an epoch that nobody looked at yet has no reader: whoever comes there is
-         * met by name first. */
-        if (!track->folder || (track->warming && !track->steps) || track->steps < steps ||
+        /* What only warms an epoch that nobody looked at yet has no reader. */
+        if (!track->folder || track->folder == TRACK_FOLDER_UNKNOWN || track->steps < steps ||
             (trusted && !track->trusted) || !(order = epochs_peek(epochs, track->epoch)))
             continue;
         if (where(track, order, sample, &at)) {

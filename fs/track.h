@@ -53,6 +53,7 @@ struct track {
     uint64_t elder;  /* a track that this one warms the next epoch for: its serial */
     bool warming;    /* made before any reader came */
     bool has_heir;   /* the next epoch is being warmed */
+    bool awaited;    /* warmed, and no reader has looked at it */
     bool reading;    /* a READ was met: pushes may go */
     bool again;      /* it began on what was read to the end before, in a field that it reads */
     uint64_t met;    /* fields that it was met at */

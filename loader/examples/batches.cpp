@@ -94,9 +94,12 @@ try {
             std::fprintf(stderr, "%llu bad samples; the last: %s\n",
                          static_cast<unsigned long long>(stats.bad), stats.last_bad);
     }
-    for (const auto &label : samples)
-        std::printf("label %lld: %llu\n", static_cast<long long>(label.first),
-                    static_cast<unsigned long long>(label.second));
+    for (const auto &label : samples) {
+        const std::string name = label.first == SL_NO_LABEL
+                                     ? "no label"
+                                     : "label " + std::to_string(label.first);
+        std::printf("%s: %llu\n", name.c_str(), static_cast<unsigned long long>(label.second));
+    }
     return 0;
 } catch (const std::exception &error) {
     std::fprintf(stderr, "%s\n", error.what());

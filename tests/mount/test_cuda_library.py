@@ -99,7 +99,7 @@ class Library(MountCase):
         program, env = self.build(["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror"], "batches.cpp")
         result = harness.run([program, self.folder], env=env)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("label -1: 5", result.stdout)
+        self.assertIn("no label: 5", result.stdout)
         result = harness.run([program, self.tmp / "none"], env=env)
         self.assertEqual(result.returncode, 1)
         self.assertIn("none", result.stderr)
