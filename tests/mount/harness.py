@@ -345,9 +345,10 @@ class Mount:
         command = command or (["fusermount3", "-u"] if self.user or os.geteuid() else ["umount"])
         result = run(self.as_user(command + [self.where]))
         # Names are looked up ahead through a clone of the mount, and while that is made the mount is in use.
-        for _ in range(5):
+        for _ in range(20):
             if result.returncode == 0 or "busy" not in result.stderr:
                 break
+            time.sleep(0.02)
             result = run(self.as_user(command + [self.where]))
         assert result.returncode == 0, "%s: %s%s" % (command, result.stdout, result.stderr)
         for pid in pids:
