@@ -210,7 +210,7 @@ enum { PAIRS_MOST = 16 };
 /* a.tar: a picture of each size, and its label. Returns the pictures' bytes, to be freed. */
 static void add_pairs(const size_t *sizes, size_t count, char **bytes)
 {
-    static char names[PAIRS_MOST * 2][16];
+    static char names[PAIRS_MOST * 2][32];
     const char *members[PAIRS_MOST * 4 + 1];
 
     for (size_t i = 0; i < count; i++) {
