@@ -171,7 +171,6 @@ struct track *follow_start(struct follow *follow, const struct view_node *folder
         track->serial = ++follow->serials;
         track->used = ++follow->events;
         track->named = track->naming = position;
-        track->unnamed = 0;
     } else {
         track = begin(follow, path, folder->epoch, &folder->plan);
         if (!track)
@@ -193,7 +192,6 @@ struct track *follow_start_warming(struct follow *follow, const char *path, uint
         track->folder = TRACK_FOLDER_UNKNOWN;
         track->serial = ++follow->serials;
         track->named = track->naming = 0;
-        track->unnamed = 0;
         snprintf(track->path, sizeof track->path, "%s", path);
         return track;
     }

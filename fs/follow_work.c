@@ -8,8 +8,6 @@
 /* Names looked up at once, and how far ahead of the pushes. */
 #define NAMES_AT_ONCE 2048
 #define NAMES_AHEAD   4096
-/* Names that cannot be looked up are tried so often more, for each reader. */
-#define NAMES_TRIES 4
 
 /* All of this epoch is claimed: the next one's turn, in its own folder, as `current` still shows
  * this one. */
@@ -194,9 +192,9 @@ void follow_named(struct follow *follow, const struct follow_names *names, uint6
         return;
     if (track->folder == TRACK_FOLDER_UNKNOWN && end > names->start)
         track->folder = folder;
-    /* Failures leave naming ahead of named at last: then it is not tried again. */
-    if (end >= names->end || track->unnamed++ < NAMES_TRIES) {
-        if (track->named < end && end > names->start)
+    /* A failure leaves naming ahead of named: it is not tried again. */
+    if (end >= names->end) {
+        if (track->named < end)
             track->named = end;
         track->naming = track->named;
     }

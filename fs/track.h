@@ -32,7 +32,6 @@ struct track {
     uint64_t next;     /* the first position not claimed for a push */
     uint64_t named;    /* names are known to the kernel up to here */
     uint64_t naming;   /* names up to here are being looked up */
-    unsigned unnamed;  /* times that this failed */
     uint64_t window;   /* positions ahead of head that may be claimed */
     uint64_t gap;      /* positions that a reader which is faster than the pushes is let pass */
     unsigned doubts;   /* reads in a row of what should have been in the page cache */

@@ -295,29 +295,6 @@ Test(follow, pushes_wait_for_names)
     end();
 }
 
-Test(follow, names_that_could_not_be_looked_up_are_tried_again_a_few_times)
-{
-    struct follow_names names;
-    uint64_t last = 0;
-    int tries = 0;
-
-    begin(1 << 30, 1 << 30, 1);
-    for (uint64_t p = 0; p < 2; p++) {
-        follow_looked(follow, folder, p, 1);
-        follow_read(follow, member_at(p), false, 0);
-    }
-    cr_assert(follow_next_names(follow, &names));
-    follow_named(follow, &names, 0, names.start);
-    cr_assert_eq(push_all(NULL, NULL), 0);
-    cr_assert(follow_next_names(follow, &names), "once is no reason to give up");
-    follow_named(follow, &names, names.folder, names.start + 100);
-    cr_assert(push_all(NULL, &last) > 0 && last < names.start + 100, "what was looked up counts");
-    while (follow_next_names(follow, &names) && ++tries < 100)
-        follow_named(follow, &names, 0, names.start);
-    cr_assert(tries > 0 && tries < 100, "but not without end");
-    end();
-}
-
 Test(follow, pages_that_the_kernel_dropped_are_pushed_again)
 {
     struct follow_push push;
