@@ -248,6 +248,7 @@ const char *range_read(const struct range_source *source, struct range *range,
         const char *why = look(shard, through->fd, &before);
         if (why)
             return why;
+        range->unfit = range->cut = false; /* whatever an earlier try left */
         *around = *around && read_around(source, range, through);
         if (range->unfit)
             return "storage has coarser blocks";

@@ -32,6 +32,9 @@
 /* A shard that fails and recovers again and again gives no more than one line in this time. */
 #define COMPLAIN_AGAIN_NS ((uint64_t)10 * 1000000000)
 
+_Static_assert(READER_ALIGN == RANGE_ALIGN && READER_SLACK == RANGE_SLACK,
+               "what callers are told of buffers is what ranges need");
+
 struct shard_state {
     atomic_ullong errors;
     atomic_ullong complained; /* when, in ns; 0: not, or it was read well since */
